@@ -18,7 +18,7 @@ import hashlib
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,7 @@ from rods.buffers.run.runfolder import (
 )
 from rods.errors import RefusedError, UserError
 from rods.files import explained, read_regular
+from rods.values import JsonMapping, frozen
 
 KEEP = 3
 MANIFEST = "manifest.json"
@@ -62,7 +63,7 @@ FAULT = fault_of({**dict.fromkeys(NUMBERS, "whole"), "files": {"*": "text"}})  #
 Live = Callable[[int, int], bool]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Position:
     """Where a run stands between two rollout batches.
 
@@ -78,14 +79,14 @@ class Position:
     cursor: int
     order_hash: str
     pool_seq: int
-    curriculum: Mapping[str, Any] = field(default_factory=dict)
+    curriculum: JsonMapping = field(default_factory=dict)
     random: Mapping[str, int] = field(default_factory=dict)
 
 
 UNSTARTED = Position(attempt=0, step=0, epoch=0, cursor=0, order_hash="", pool_seq=0)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Checkpoint:
     """A folder whose manifest exists. `files` maps the policy's files to their hashes."""
 

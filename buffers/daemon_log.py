@@ -6,7 +6,7 @@ many picks are in flight, and those who write to a log at the same moment share 
 """
 
 import asyncio
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -17,6 +17,7 @@ from rods.buffers.log.writer import GroupCommit, LogWriter
 from rods.buffers.run.run import OwnedLog, Run
 from rods.errors import RefusedError, RodsError
 from rods.tasks import AnyTask
+from rods.values import JsonMapping
 
 PROCESS = "daemon"
 
@@ -77,7 +78,7 @@ class DaemonLog:
             self._totals = self._totals or DaemonTotals(self.run.path, keep=True)
             self._totals.poll()
 
-    async def picked(self, step: int, epoch: int, picks: Sequence[Mapping[str, Any]]) -> None:
+    async def picked(self, step: int, epoch: int, picks: Sequence[JsonMapping]) -> None:
         """Records that `step` was considered, and its picks in order (perhaps none). A pick needs
         `task`; `type`, `score` and `why` go with it. The logs that they were derived from are made
         durable first."""

@@ -38,6 +38,7 @@ from rods.interfaces import NO_INPUTS, next_inputs
 from rods.rules.curriculum import opening, stage_rules
 from rods.rules.zones import ZONES
 from rods.tasks import AnyTask
+from rods.values import JsonObject
 
 __all__ = [
     "AttemptHistory",
@@ -260,7 +261,7 @@ class RunState(Observations):
             **self.figures("gauges"),
         }
 
-    def tracker_json(self) -> dict[str, Any]:
+    def tracker_json(self) -> JsonObject:
         """The content of tracker.json: every task that a live step has named and that has not left
         for good, with its windows."""
         tasks = {}

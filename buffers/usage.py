@@ -13,7 +13,7 @@ import asyncio
 from collections import Counter
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from rods.buffers.log.record_bytes import now, record
 from rods.buffers.log.tail import read
@@ -21,6 +21,7 @@ from rods.buffers.log.writer import GroupCommit, LogWriter
 from rods.buffers.run.runfolder import EXPANDED
 from rods.buffers.run.runfolder import usage as log_name
 from rods.llm.records import Usage
+from rods.values import JsonObject
 
 
 class UsageLog:
@@ -80,7 +81,7 @@ class Spent:
     tokens_out: int = 0
     seconds: float = 0.0
 
-    def add(self, call: dict[str, Any]) -> None:
+    def add(self, call: JsonObject) -> None:
         self.calls += 1
         self.failed += call["outcome"] in ("failed", "refused", "budget", "cancelled")
         self.tokens_in += call["tokens_in"]
@@ -108,7 +109,7 @@ class Costs:
     played: dict[str, Spent] = field(default_factory=dict)
     busy: dict[str, float] = field(default_factory=dict)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         calls, on_path = (
             sum(spent.calls for spent in stages.values()) for stages in (self.stages, self.path)
         )

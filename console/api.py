@@ -11,7 +11,6 @@ import os
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -37,6 +36,7 @@ from rods.trainer.policy import Batch, TrainingStopped
 from rods.trainer.reporters import Reporters
 from rods.trainer.reports import check_unrefilled
 from rods.trainer.training_run import TrainingRun
+from rods.values import JsonObject, frozen
 
 PolicyFunction = Callable[[Sequence[Message]], str | Awaitable[str]]
 DialectName = Literal["tags", "hermes", "compact"]
@@ -58,7 +58,7 @@ def play(
     return _play([job], policy)[0]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Evaluation:
     """`progress`: the share of turns resolved; `solved`: the share of rollouts with all turns
     resolved; both with 95 % intervals over tasks. `traces` are the rollouts task by task; `broken`
@@ -110,7 +110,7 @@ def evaluate(
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Training:
     """The trainer's part in a run, as an iterator over its batches:
 
@@ -214,7 +214,7 @@ def open_run(folder: Path | str, config: Path | str | None = None) -> Run:
     return open_or_create(Path(folder), None if config is None else Path(config))
 
 
-def score(folder: Path | str, step: int | None = None) -> dict[str, Any]:
+def score(folder: Path | str, step: int | None = None) -> JsonObject:
     """Held-out scores of a run that `rods-train` trained, as `rods trainer score` prints them: of
     the checkpoint of `step`, or of the first and the newest, with their paired difference. Made
     where they are missing."""

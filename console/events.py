@@ -3,19 +3,19 @@ files end, then what is new."""
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import orjson
 
 from rods.buffers.run.runfolder import LOGS
 from rods.errors import UserError
 from rods.files import DOCUMENT, open_regular
+from rods.values import JsonObject
 
 PROCESSES = ("trainer", "daemon")
 GRAVE = ("warning", "error", "critical")  # levels
 HEAD = ("timestamp", "process", "level", "event", "run")
 TAIL = 1 << 18  # bytes of a file that are read from its end
-Event = dict[str, Any]
+Event = JsonObject
 
 
 class Events:

@@ -14,7 +14,6 @@ A reward of one's own has the kind `value` and its range: {"task": …, "reward"
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +24,14 @@ from rods.buffers.run.run import Run
 from rods.buffers.state import read_state
 from rods.buffers.trainer_log import TrainerLog
 from rods.errors import UserError
-from rods.observations import EpisodeReward, JsonObject, Record, Role, Update
+from rods.observations import EpisodeReward, Record, Role, Update
 from rods.rules.curriculum import scheduled, stage_rules
 from rods.tasks import AnyTask
 from rods.trainer.reports import check_by_records, check_policy_step, close_step, due
+from rods.values import JsonObject, frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OpenEpoch:
     """What a merge made: its record, the kind of reward of its stage, the tasks in visiting order,
     and, where it follows the policy, what the next step has to show, as groups name it

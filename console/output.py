@@ -3,7 +3,7 @@ scripts."""
 
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Protocol
 
@@ -14,6 +14,7 @@ from cyclopts.types import NonNegativeInt
 from rods.buffers.run import runfolder
 from rods.errors import EXIT_FAILED, EXIT_OK, UserError, say
 from rods.model_json import all_valid, valid_unicode
+from rods.values import JsonMapping, JsonObject
 
 RunFolder = Annotated[Path, Parameter(help="The run folder, for instance runs/demo.")]
 ConfigFile = Annotated[
@@ -69,7 +70,7 @@ class CheckResult(Protocol):
 
     def lines(self) -> Iterable[str]: ...
 
-    def as_json(self) -> dict[str, Any]: ...
+    def as_json(self) -> JsonObject: ...
 
 
 def json_bytes(value: Any) -> bytes:
@@ -108,7 +109,7 @@ def print_checked(result: CheckResult, as_json: bool) -> int:
     return EXIT_OK if result.ok else EXIT_FAILED
 
 
-def estimated(estimate: Mapping[str, Any], sign: str = "") -> str:
+def estimated(estimate: JsonMapping, sign: str = "") -> str:
     """A mean with its 95 % interval; the mean alone where there is none, as that of one task.
     `sign` is "+" for differences."""
     mean = f"{estimate['mean']:{sign}.3f}"

@@ -8,7 +8,7 @@ needed.
 import time
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
 from typing import Protocol
@@ -26,10 +26,11 @@ from rods.buffers.state import ClosedStep, RunState
 from rods.config import Config, Stage
 from rods.extension import Door
 from rods.interfaces import follows_records
-from rods.observations import Json, JsonObject, Update
+from rods.observations import Update
 from rods.rules.curriculum import stage_rules
 from rods.rules.zones import Moments, mean, moments, plain_sums, variance
 from rods.turn_statistics import Dynamics, dynamics, label_counts, shares
+from rods.values import JsonMapping, JsonObject, frozen
 
 RECENT = 10  # steps that the running mean of the reward covers
 EXAMPLE = 300  # characters of a failure that are shown
@@ -47,7 +48,7 @@ class Components(Protocol):
         """What `inputs` were during the step with this closing record, of what they are after
         it."""
 
-    def cause(self, closing: Record) -> Mapping[str, Json] | None:
+    def cause(self, closing: Record) -> JsonMapping | None:
         """Why the step with this closing record changed what the next one shows: `component`,
         `reason` and more; None: nothing changed."""
 
@@ -55,7 +56,7 @@ class Components(Protocol):
 COMPONENTS: Door[Components] = Door("components")  # (002)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class InterfaceVersion:
     """What the policy was shown from `step` on. `added` and `removed`: components of the interface
     and what they say, against the version before. `why`: what called for the change

@@ -23,6 +23,7 @@ from rods.gates.ground_truth import Checked
 from rods.gates.similarity import SimilarityIndex
 from rods.logs import log
 from rods.tasks import Task
+from rods.values import JsonObject, frozen
 
 if TYPE_CHECKING:
     from rods.buffers.run.run import Run
@@ -33,7 +34,7 @@ PAUSE = 0.5
 PAUSES = 30.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GateCheck:
     """The gates that are on for `task`, which was to have this profile."""
 
@@ -165,7 +166,7 @@ class Compute:
                 asked.answer.set_result(answer)
         return True
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> JsonObject:
         """Fields of the heartbeat."""
         counts = {"places": len(self._places), "ready": self._ready, "lost": self._lost}
         return {"compute": counts}

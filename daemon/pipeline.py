@@ -47,6 +47,7 @@ from rods.gates import check
 from rods.gates.ground_truth import Checked, abridged, brief
 from rods.gates.similarity import SimilarityIndex
 from rods.tasks import AnyTask, OpenTask, Task, TaskType
+from rods.values import JsonMapping, JsonObject
 
 # what stage IV judges as it is; the others are made in stage V
 PLAIN: tuple[TaskType, ...] = ("base", "long_context")
@@ -222,7 +223,7 @@ class _Writing(Generic[V, A]):
             threads, self.kind.check, self.environment, assignment, task, gates, held_out
         )
 
-    def _finished(self, task: V, planned: Mapping[str, Any], checked: Mapping[str, Any]) -> V:
+    def _finished(self, task: V, planned: JsonMapping, checked: JsonMapping) -> V:
         """The variant, with its provenance and its seed's side of the split."""
         seed = self.assignment.seed
         provenance = {
@@ -322,7 +323,7 @@ class _Staged(_Writing[Task, StagedAuthor]):
         nothing."""
         settings = self.config.pipeline
         plan: Plan | None = None
-        state: dict[str, Any] | None = None
+        state: JsonObject | None = None
         mended: set[str | None] = set()
         for number in range(1, settings.planner_retries + 1):
             self.stage = "execute"

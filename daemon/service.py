@@ -13,7 +13,6 @@ import math
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
-from typing import Any
 
 import structlog
 
@@ -30,6 +29,7 @@ from rods.logs import log
 from rods.rules.selection import Pick, select
 from rods.rules.zones import TaskSignal
 from rods.tasks import AnyTask
+from rods.values import JsonObject
 
 BARREN = 20  # after so many seeds in a row without a variant, a line of the log says so
 Admit = Callable[[AnyTask], list[str]]
@@ -347,7 +347,7 @@ class Service:
         on_record: list[Awaitable[None]] = []
 
         def reject(failed: Rejection) -> None:
-            fields: dict[str, Any] = {
+            fields: JsonObject = {
                 "stage": failed.stage,
                 "error": failed.error,
                 "attempt": failed.attempt,

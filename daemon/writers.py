@@ -30,6 +30,7 @@ from rods.gates.similarity import SimilarityIndex
 from rods.llm import Budget, Client
 from rods.logs import log
 from rods.tasks import AnyTask, OpenTask
+from rods.values import JsonObject
 
 KINDS: Door[Callable[[], TaskKind[OpenTask]]] = Door("kinds")  # (003)
 
@@ -184,7 +185,7 @@ class Writers:
             tell=partial(self._note_trial, account),
         )
 
-    def known(self) -> dict[str, Any]:
+    def known(self) -> JsonObject:
         """For the log of starts: the synthesis model, and the prompt hashes of all environments
         that it writes for."""
         hashes = {}
@@ -206,7 +207,7 @@ class Writers:
             "prompts": hashes,
         }
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> JsonObject:
         """Fields of the heartbeat. Raises what stopped the log of calls (a full disk, for
         instance)."""
         places = {} if self.places is None else self.places.status()

@@ -19,6 +19,7 @@ from rods.evaluation.scoring import too_few
 from rods.files import read_regular
 from rods.observations import present
 from rods.tasks import AnyTask
+from rods.values import JsonMapping, JsonObject
 
 History = Literal["tokens", "messages", "recorded", "none"]
 HISTORY: dict[History, str] = {
@@ -28,7 +29,7 @@ HISTORY: dict[History, str] = {
     "none": "none: a simulated policy reads nothing",
 }
 INTERVAL = "95 % over tasks: Wilson's, of as many verdicts as scatter alike"
-Card = dict[str, Any]
+Card = JsonObject
 
 
 def card(
@@ -39,9 +40,9 @@ def card(
     history: History,
     template: str | None,
     random_seeds: Mapping[str, int],
-    sampling: Mapping[str, Any],
-    user: Mapping[str, Any] | None = None,
-    encoder: Mapping[str, Any] | None = None,
+    sampling: JsonMapping,
+    user: JsonMapping | None = None,
+    encoder: JsonMapping | None = None,
 ) -> Card:
     """The card of a score on `tasks`, which `split` names; `prompts`: what is `shown` in each, if
     anything is. `template` is a hash of the chat template, None where it is not known; `sampling`

@@ -8,9 +8,8 @@ in no mean. Every checkpoint of a run is scored on the same tasks with the same 
 identity interface, so that differences are paired."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import orjson
 
@@ -32,6 +31,7 @@ from rods.observations import Rollout
 from rods.players import Players
 from rods.tasks import AnyTask, Task
 from rods.trainer import simulated
+from rods.values import JsonObject, frozen
 
 MEASURES = ("progress", "binary", "official")
 # rollouts in lock-step; a constant, because the draws of a rollout are keyed by its place in a
@@ -40,7 +40,7 @@ BATCH = 256
 Which = Literal["start", "end"] | int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Scored:
     """One rollout. `official` is the benchmark's own verdict, where the task belongs to one: it
     skips turns in which no call is right, while `rollout.binary` demands abstention there."""
@@ -49,7 +49,7 @@ class Scored:
     official: bool | None = None
 
 
-def score_run(path: Path, which: Which) -> dict[str, Any]:
+def score_run(path: Path, which: Which) -> JsonObject:
     """Scores the run in `path` at its first checkpoint, its newest, or the one of a step; the
     summary. Raises UserError when there is no such checkpoint or no held-out task,
     InfrastructureError when every rollout broke."""
@@ -90,7 +90,7 @@ def _card(run: Run, checkpoint: Checkpoint, count: int) -> cards.Card:
     )
 
 
-def compare(path: Path) -> dict[str, Any]:
+def compare(path: Path) -> JsonObject:
     """Scores start and end and pairs them: {"start", "end", "difference": {"progress", "binary",
     …}, "left_out", "cards_differ"}. `left_out` counts the tasks that one end or both could not
     score; `cards_differ` names what the two ends do not have in common. Raises InfrastructureError
@@ -98,7 +98,7 @@ def compare(path: Path) -> dict[str, Any]:
     return _compared(score_run(path, "start"), score_run(path, "end"))
 
 
-def scored(path: Path) -> dict[str, Any] | None:
+def scored(path: Path) -> JsonObject | None:
     """`compare` from the files that exist, of the first and the last live step that were scored;
     None below two."""
     live = starts_of(path).keeps
@@ -113,7 +113,7 @@ def scored(path: Path) -> dict[str, Any] | None:
     return _compared(summary(files[0][-1]), summary(files[-1][-1]))
 
 
-def _compared(start: dict[str, Any], end: dict[str, Any]) -> dict[str, Any]:
+def _compared(start: JsonObject, end: JsonObject) -> JsonObject:
     files = Path(start["file"]), Path(end["file"])
     before, after = map(per_task, files)
     both = before["progress"].keys() & after["progress"].keys()
@@ -128,11 +128,11 @@ def _compared(start: dict[str, Any], end: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _read(file: Path) -> tuple[list[dict[str, Any]], cards.Card | None]:
+def _read(file: Path) -> tuple[list[JsonObject], cards.Card | None]:
     """The rollouts in a file of scores and their card, None in one that was made before there were
     cards."""
     try:
-        lines: list[dict[str, Any]] = [
+        lines: list[JsonObject] = [
             orjson.loads(line) for line in read_regular(file, BULK).splitlines()
         ]
         records = [record for record in lines if record.keys() != {"card"}]
@@ -203,7 +203,7 @@ def _official(task: AnyTask, trace: Trace) -> bool | None:
     )
 
 
-def summary(file: Path) -> dict[str, Any]:
+def summary(file: Path) -> JsonObject:
     """The means of one file of scores with their 95 % intervals over tasks; progress also by type.
     `versions` names the environments and their data, `broken` counts infrastructure failures, which
     are in no mean. Raises InfrastructureError when no rollout counts."""
@@ -295,7 +295,7 @@ def _write(
     replace(file, b"".join(orjson.dumps(record) + b"\n" for record in [*records, {"card": card}]))
 
 
-def _lost(record: dict[str, Any]) -> bool:
+def _lost(record: JsonObject) -> bool:
     return bool(record["end"] == "infrastructure")
 
 
@@ -304,7 +304,7 @@ def per_task(file: Path) -> dict[str, dict[str, float]]:
     return _means(_read(file)[0])
 
 
-def _means(records: Sequence[dict[str, Any]]) -> dict[str, dict[str, float]]:
+def _means(records: Sequence[JsonObject]) -> dict[str, dict[str, float]]:
     scores = (
         (r["task"], {**r, "progress": r["resolved"] / r["expected"]})
         for r in records

@@ -5,16 +5,15 @@ and lie in [0, 1]; those of differences are Student's t, cut to [-1, 1]."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
 
 from rods.observations import Rollout
+from rods.values import JsonMapping, JsonObject, frozen
 
 NORMAL = 1.959964  # the 0.975 quantile of the normal distribution
 FEW = 10  # tasks below which an interval is said to rest on too few
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Estimate:
     """A mean over `tasks` tasks, its standard error, and its 95 % interval [low, high]."""
 
@@ -24,7 +23,7 @@ class Estimate:
     high: float
     tasks: int
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         """JSON has no infinity: the interval of a single task is null."""
         finite = math.isfinite(self.standard_error)
         return {
@@ -97,7 +96,7 @@ def paired(before: Mapping[str, float], after: Mapping[str, float]) -> Estimate:
 
 def differences(
     before: Mapping[str, Mapping[str, float]], after: Mapping[str, Mapping[str, float]]
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, JsonObject]:
     """`paired` as JSON by measure, of those that both have, over the tasks that both score."""
     pairs = {}
     for measure in (measure for measure in before if measure in after):
@@ -158,7 +157,7 @@ INTERVAL = COMPARED + (
 )
 
 
-def compared_sentence(heldout: Mapping[str, Any]) -> str:
+def compared_sentence(heldout: JsonMapping) -> str:
     """Start, end and the paired difference with its interval, and whether that excludes zero. One
     task has none."""
     difference = heldout["difference"]["progress"]

@@ -23,10 +23,10 @@ from rods.environments.loading import Environments
 from rods.episode.engine import Trace
 from rods.gates.ground_truth import OpenTasks
 from rods.interfaces import InterfaceLayer
-from rods.observations import Json
 from rods.players import Player
 from rods.rules.step_folds import StepFold
 from rods.tasks import AnyTask, OpenTask
+from rods.values import Json, JsonMapping
 
 
 class Provides(TypedDict, total=False):
@@ -40,7 +40,7 @@ class Provides(TypedDict, total=False):
     daemon_work: WorkBeside
     difficulties: Callable[[AnyTask], float | None]
     drawn_slots: DrawnSlots
-    episode_fields: Callable[[Trace, Config, int], Mapping[str, Json]]
+    episode_fields: Callable[[Trace, Config, int], JsonMapping]
     epoch_fields: Mapping[str, Shape | str]
     epoch_notes: Callable[[Run, bool], EpochNotes | None]
     guarded: Callable[[Config], Sequence[AnyTask]]
@@ -60,7 +60,7 @@ class Provides(TypedDict, total=False):
     stand_ins: str
     step_fields: Mapping[str, Shape | str]
     step_folds: Callable[[Config], StepFold | None]
-    tables: Callable[[Path], Iterable[Mapping[str, Json]]]
+    tables: Callable[[Path], Iterable[JsonMapping]]
     task_sources: Callable[[Run, bool], TaskSource]
     training_verbs: Mapping[str, tuple[str, str]]
     verbs: Mapping[str, tuple[str, ...]]

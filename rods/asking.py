@@ -30,9 +30,10 @@ from rods.llm import Account, Client, Completion, Request
 from rods.llm.wire import THOUGHTS
 from rods.model_roles import Role, RoleTables
 from rods.prompts import Template, load
+from rods.values import JsonMapping, JsonObject, frozen
 
 T = TypeVar("T")
-Schema = Mapping[str, Any]
+Schema = JsonMapping
 LONGEST = 100_000  # characters of an answer
 SHOWN = 1_000  # characters of a failed answer that are shown to the model again
 _REASON = re.compile(r"<reason>(.*?)</reason>", re.DOTALL)
@@ -51,7 +52,7 @@ class Unreadable(ValueError):
         self.functions = tuple(functions)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AnswerForm:
     """`fields` in the order in which they are written; `optional` ones may be left out. The schemas
     of `guiding` ones bind a constrained answer only: whoever reads the answer says better what is
@@ -63,7 +64,7 @@ class AnswerForm:
     guiding: frozenset[str] = frozenset()
     bound: tuple[str, str, str] | None = None
 
-    def schema(self, reason: int) -> dict[str, Any]:
+    def schema(self, reason: int) -> JsonObject:
         """JSON Schema of the constrained answer, with so many characters of thinking before the
         fields."""
         fields = {"reason": {"type": "string", "maxLength": reason}, **self.fields}
@@ -76,7 +77,7 @@ class AnswerForm:
         forms = ({**fields, field: {"const": value}}, without)
         return {"anyOf": [obj(form, optional=self.optional) for form in forms]}
 
-    def read(self, text: str, *, constrained: bool) -> dict[str, Any]:
+    def read(self, text: str, *, constrained: bool) -> JsonObject:
         """The fields of an answer, and its `reason` ("" when there is none). Raises Unreadable."""
         text = text[thoughts.end() :] if (thoughts := THOUGHTS.match(text)) else text
         if len(text) > LONGEST:
@@ -93,7 +94,7 @@ class AnswerForm:
                 raise Unreadable(f"{name} {what}")
         return answer
 
-    def _in_object(self, text: str) -> dict[str, Any]:
+    def _in_object(self, text: str) -> JsonObject:
         try:
             value = model_json.find(text)
         except ValueError as error:
@@ -103,12 +104,12 @@ class AnswerForm:
         reason = value["reason"] if isinstance(value.get("reason"), str) else ""
         return {"reason": reason, **{name: value[name] for name in self.fields if name in value}}
 
-    def _in_tags(self, text: str) -> dict[str, Any]:
+    def _in_tags(self, text: str) -> JsonObject:
         # a tag behind it has no end to be looked for
         closed = text.rfind("</reason>") + len("</reason>")
         reasons = _REASON.findall(text, 0, closed)
         text = _REASON.sub("", text[:closed]) + text[closed:]
-        answer: dict[str, Any] = {"reason": " ".join(reasons).strip()}
+        answer: JsonObject = {"reason": " ".join(reasons).strip()}
         for name, schema in self.fields.items():
             parts = _between_tags(name, text)
             if schema.get("type") == "array" and "items" in schema:
@@ -134,7 +135,7 @@ def read_forms(file: Path) -> dict[str, AnswerForm]:
     }
 
 
-def obj(fields: Mapping[str, Schema], optional: frozenset[str] = frozenset()) -> dict[str, Any]:
+def obj(fields: Mapping[str, Schema], optional: frozenset[str] = frozenset()) -> JsonObject:
     """The schema of an object with exactly these fields."""
     required = [name for name in fields if name not in optional]
     return {
@@ -184,7 +185,7 @@ class Unanswered(Exception):
         self.functions = tuple(functions)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Question(Generic[T]):
     """A question to a model. `read` makes of the fields of its answer, which has the form `form`,
     what is meant; it may raise Unreadable for what has the form but no sense. `check` then looks at
@@ -196,7 +197,7 @@ class Question(Generic[T]):
     template: str
     fields: Mapping[str, str]
     form: AnswerForm
-    read: Callable[[dict[str, Any]], T]
+    read: Callable[[JsonObject], T]
     check: Callable[[T], Awaitable[None]] | None = None
     sections: Sequence[str] = ()
     mend: str = ""
@@ -330,7 +331,7 @@ async def together(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
     return [task.result() for task in tasks]
 
 
-def _fields(completion: Completion, form: AnswerForm, *, constrained: bool) -> dict[str, Any]:
+def _fields(completion: Completion, form: AnswerForm, *, constrained: bool) -> JsonObject:
     if not completion.whole:
         ends = {
             "length": "was cut short",

@@ -9,11 +9,12 @@ import re
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from keyword import iskeyword
 from typing import Any, Literal
 
 from rods.model_json import MAX_DEPTH
+from rods.values import JsonMapping, JsonObject, frozen
 
 # what the results of a turn's calls are judged by (`rods.environments.base.Features`)
 ReadsJudged = Literal["asked", "all", "state"]
@@ -40,15 +41,15 @@ _PLAIN_CALL = re.compile(rf"{_NAME}\(((?:{_NAME}={_VALUE}(?:, ?(?=[A-Za-z_])|(?=
 _CONSTANTS = {"True": True, "False": False, "None": None}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Call:
     """`name` of a tool and its keyword `arguments` (JSON values). Compared and hashed by content
     through `as_json`."""
 
     name: str
-    arguments: Mapping[str, Any] = field(default_factory=dict)
+    arguments: JsonMapping = field(default_factory=dict)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         return {"name": self.name, "arguments": dict(self.arguments)}
 
     @staticmethod
@@ -88,7 +89,7 @@ def parse_python_call(text: str, parameters: Mapping[str, Sequence[str]]) -> Cal
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
         raise ValueError(f"not a call of a plain name: {text[:80]!r}")
     name = node.func.id
-    arguments: dict[str, Any] = {}
+    arguments: JsonObject = {}
     names = parameters.get(name, ())
     if len(node.args) > len(names):
         raise ValueError(

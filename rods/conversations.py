@@ -3,12 +3,13 @@ what it is judged by as a whole (checks, or a rubric), how long it may be. `rods
 from a task's record."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Annotated, Any
+from dataclasses import asdict, field
+from typing import Annotated
 
 from pydantic import ConfigDict, Field, StrictInt
 
 from rods.calls import Call
+from rods.values import JsonObject, frozen
 
 PERSONA_TURNS = 8  # texts of a played user at most, where its task does not say
 RUBRIC_LEVELS = 2  # what a rubric gives at most
@@ -16,7 +17,7 @@ CLOSED = ConfigDict(extra="forbid")  # of records: they have no other fields
 Words = Annotated[str, Field(pattern=r"\S")]  # a text that is not blank
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Script:
     """A user whose texts are written down."""
 
@@ -26,11 +27,11 @@ class Script:
         if not self.texts:
             raise ValueError("'user.script' has no turns; a task needs at least one")
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         return {"script": list(self.texts)}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Persona:
     """A user who is played (001 §2.2.2). It opens with `query` and then answers the policy; an
     empty answer ends the conversation. Everything but the query only who plays it, and who judges,
@@ -51,13 +52,13 @@ class Persona:
         if self.turns < 1:
             raise ValueError(f"'user.persona.turns' is {self.turns}; the query alone is one")
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         wants = {"intent": self.intent, "query": self.query, "further": list(self.further)}
         fields = {**wants, "knows": dict(self.knows), "manner": self.manner, "turns": self.turns}
         return {"persona": {name: value for name, value in fields.items() if value}}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Checks:
     """A goal of named check functions of the environment, each asked once, of the final state: so
     many of all hold."""
@@ -68,11 +69,11 @@ class Checks:
         if not self.calls:
             raise ValueError("'goal.checks' is empty; a goal needs at least one check")
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         return {"checks": [call.as_json() for call in self.calls]}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rubric:
     """A goal of criteria in words, by which somebody judges the whole conversation: 0, 1 or 2 of 2
     (001 §2.2.3: severe errors, most criteria met, all met)."""
@@ -88,12 +89,12 @@ class Rubric:
         if not self.criteria or not all(text.strip() for text in self.criteria):
             raise ValueError("'goal.rubric' needs criteria, texts that are not blank")
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         calls = [call.as_json() for call in self.calls]
         return {"rubric": list(self.criteria), **({"expected": calls} if calls else {})}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Limits:
     """How long a conversation may be, besides its user's turns (001 D.4). It ends at the first
     limit that is reached; one of both is given, at least 1; None: no limit."""

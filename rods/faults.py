@@ -21,8 +21,9 @@ What a policy or an author did wrong is data, and counted. What the machinery br
 (`infrastructure`, or an InfrastructureError) is nobody's failure, and counted nowhere."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
+
+from rods.values import JsonObject, frozen
 
 # A call. unknown_tool, hidden_tool: no such tool, or not now. bad_arguments: missing, extra or
 # wrongly typed. bounds: over a declared bound. tool: the tool itself refused. timeout, too_large:
@@ -133,7 +134,7 @@ LABELS: tuple[Label, ...] = get_args(Label)
 SUCCESSES: frozenset[Label] = frozenset({"pass", "correct_abstention"})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reason:
     """What a gate objects to. `turn` and `call` (from 0) say where; None: the whole task, or the
     whole turn."""
@@ -148,7 +149,7 @@ class Reason:
         return f"turn {self.turn}{'' if self.call is None else f', call {self.call}'}: {self.text}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Defect:
     """What a judge holds against a candidate: in the words of `turn` (from 0) when `query_fixable`,
     in the calls, or in how the task is built, when `gt_unfixable` (004 Appendix G). A request made
@@ -159,12 +160,12 @@ class Defect:
     turn: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GateRejection:
     """A gate that refuses a task, and why."""
 
     gate: Gate
     reasons: tuple[Reason, ...]
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         return {"gate": self.gate, "reasons": [str(reason) for reason in self.reasons]}

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from rods.errors import UserError
+from rods.values import JsonObject
 
 # Bounds in bytes. A document is parsed as a whole: a manifest, a heartbeat, a configuration, a file
 # of code.
@@ -93,9 +94,7 @@ def made_whole(folder: Path) -> Iterator[Path]:
         shutil.rmtree(part, ignore_errors=True)
 
 
-def read_toml(
-    path: Path, what: str = "cannot read", remedy: str = "check the path"
-) -> dict[str, Any]:
+def read_toml(path: Path, what: str = "cannot read", remedy: str = "check the path") -> JsonObject:
     """What a TOML file holds. Raises UserError: that it is no TOML, or `what` and `remedy` where it
     cannot be read."""
     with explained(what, path, remedy):

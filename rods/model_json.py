@@ -14,6 +14,8 @@ from typing import Any, NoReturn
 
 import orjson
 
+from rods.values import JsonObject
+
 MAX_DEPTH = 40  # brackets inside of brackets in a policy's text; parsers recurse into the C stack
 MAX_ANSWER_DEPTH = 60  # the same in an answer
 MAX_ANSWER = 1 << 20  # characters of an answer
@@ -134,7 +136,7 @@ def _number(digits: str) -> float:
     return value
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _object(pairs: list[tuple[str, Any]]) -> JsonObject:
     values = dict(pairs)
     if len(values) < len(pairs):
         counts = Counter(key for key, _ in pairs)

@@ -4,16 +4,15 @@ or met an infrastructure failure."""
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any, Literal, get_args
 
 from rods.canonical import rounded
 from rods.extension import Door
 from rods.faults import ENDS, INVALID_ENDS, LABELS, End, Label
+from rods.values import Json, JsonMapping, JsonObject, frozen
 
-Json = Any  # what JSON can hold
-JsonObject = dict[str, Json]
-Record = Mapping[str, Json]
+Record = JsonMapping
 # What the trace of an episode gives (rods/episode/rewards.py), and what a group may be scored by: a
 # `value` is a number that a trainer of one's own gives a whole rollout.
 EpisodeReward = Literal[
@@ -35,7 +34,7 @@ MILLIONTHS = 1_000_000
 ROLLOUT_FIELDS: Door[Mapping[str, Callable[[Json], None]]] = Door("rollout_fields")
 
 
-def added_fields(record: Mapping[str, Json]) -> dict[str, Json]:
+def added_fields(record: JsonMapping) -> JsonObject:
     """The fields of a rollout's record that features add. Raises ValueError naming the one at
     fault."""
     fields = {}
@@ -47,12 +46,12 @@ def added_fields(record: Mapping[str, Json]) -> dict[str, Json]:
     return fields
 
 
-def present(**fields: Any) -> dict[str, Any]:
+def present(**fields: Any) -> JsonObject:
     """The fields that are not None: a record leaves the others out."""
     return {name: value for name, value in fields.items() if value is not None}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rollout:
     """One episode's earnings."""
 
@@ -78,7 +77,7 @@ class Rollout:
     #: absent where the trainer gives none
     labels: tuple[Label, ...] = ()
     #: the fields that extensions add (ROLLOUT_FIELDS), as JSON, by name
-    added: Mapping[str, Any] = field(default_factory=dict)
+    added: JsonMapping = field(default_factory=dict)
     #: in how many turns the policy wrote a call (000 Appendix F.1: *is tool call*); absent where
     #: the trainer gives none
     calling: int | None = None
@@ -90,7 +89,7 @@ class Rollout:
     def valid(self) -> bool:
         return self.end not in INVALID_ENDS
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         always = ("resolved", "expected", "binary", "format", "reward", "end")
         record = {name: getattr(self, name) for name in always} | dict(self.added)
         return record | present(
@@ -131,7 +130,7 @@ class Rollout:
         )
 
 
-def _labels(record: Mapping[str, Any]) -> tuple[Label, ...]:
+def _labels(record: JsonMapping) -> tuple[Label, ...]:
     """The labels of a rollout's record; empty where it has none. Raises ValueError for labels that
     no rollout can have."""
     labels = record.get("labels", [])
@@ -146,7 +145,7 @@ def _labels(record: Mapping[str, Any]) -> tuple[Label, ...]:
     return tuple(labels)
 
 
-def _count(record: Mapping[str, Any], name: str, most: int | None = None) -> int | None:
+def _count(record: JsonMapping, name: str, most: int | None = None) -> int | None:
     """A count of a record, None where it has none. Raises ValueError unless it is a whole number
     from 0 to `most`."""
     value = record.get(name)
@@ -178,7 +177,7 @@ def resolved_and_expected(record: Any) -> tuple[int, int]:
     return resolved, expected
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Group:
     """The rollouts of one task in one step."""
 
@@ -210,7 +209,7 @@ class Group:
             > 1
         )
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         return present(
             task=self.task,
             role=self.role,
@@ -223,7 +222,7 @@ class Group:
         )
 
     @staticmethod
-    def from_json(record: dict[str, Any]) -> "Group":
+    def from_json(record: JsonObject) -> "Group":
         """Raises ValueError naming the field at fault."""
         try:
             reward = record["reward"]
@@ -295,7 +294,7 @@ def _check_value(rollout: Rollout, low: float, high: float) -> None:
         raise ValueError(f"{what}, which is {counted} millionths of its range: leave both out")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Update:
     """What the update after a step has shown (None: unknown): the `entropy` of the policy that made
     the rollouts, in nats a token over its own trained tokens at the temperature of sampling; the
@@ -313,7 +312,7 @@ class Update:
         }
 
     @staticmethod
-    def from_json(record: Mapping[str, Any]) -> "Update":
+    def from_json(record: JsonMapping) -> "Update":
         """Raises ValueError naming the field at fault."""
         fields = present(entropy=record.get("entropy"), gradient_norm=record.get("gradient_norm"))
         for name, value in fields.items():

@@ -21,6 +21,7 @@ from rods.canonical import content_id
 from rods.conversations import CLOSED, RUBRIC_LEVELS, Checks, Limits, Persona, Rubric, Script, Words
 from rods.errors import UserError, first_fault
 from rods.files import TASKS, bounded_lines, explained, open_regular
+from rods.values import JsonMapping, JsonObject, frozen
 
 T = TypeVar("T")
 SCHEMA = 1
@@ -43,7 +44,7 @@ RETURN_SENTENCE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EnvironmentRef:
     """Which environment a task lives in. The hash covers tool schemas, data and behaviour
     version."""
@@ -52,7 +53,7 @@ class EnvironmentRef:
     hash: str
 
 
-class InitialState(dict[str, Any]):
+class InitialState(JsonObject):
     """The state that a task's worlds begin in. As part of a frozen record it refuses to be changed
     (TypeError); what `dict(state)` and `copy.deepcopy(state)` give is a plain dict."""
 
@@ -74,7 +75,7 @@ class InitialState(dict[str, Any]):
 
     __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _refuse
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> dict[str, Any]:
+    def __deepcopy__(self, memo: dict[int, Any]) -> JsonObject:
         return copy.deepcopy(dict(self), memo)
 
     def __reduce__(self) -> tuple[Any, tuple[bytes]]:
@@ -90,8 +91,8 @@ def unpacked(json: bytes) -> InitialState:
 
 
 @lru_cache(maxsize=UNPACKED)
-def _unpacked_provenance(json: bytes) -> dict[str, Any]:
-    read: dict[str, Any] = orjson.loads(json)
+def _unpacked_provenance(json: bytes) -> JsonObject:
+    read: JsonObject = orjson.loads(json)
     return read
 
 
@@ -118,7 +119,7 @@ def _trimmed(json: bytes) -> bytes:
     return bytes(memoryview(json))
 
 
-def state_json(state: Mapping[str, Any]) -> bytes:
+def state_json(state: JsonMapping) -> bytes:
     """The JSON of a state. Raises TypeError for what has none."""
     return state.json if type(state) is InitialState else orjson.dumps(state)
 
@@ -129,7 +130,7 @@ class AnyTask:
 
     __slots__ = ()
     # both are dataclasses: `dataclasses.replace` takes either
-    __dataclass_fields__: ClassVar[dict[str, Any]]
+    __dataclass_fields__: ClassVar[JsonObject]
     environment: EnvironmentRef  #: `{"name": …, "hash": …}`; `rods data rehash` writes the hash
     #: `long_context`: in a large state; `miss_func`: a tool is missing in a turn; `miss_param`: a
     #: value is
@@ -138,9 +139,9 @@ class AnyTask:
     #: `tools.held_out` in a record: tools that come later, by the turn in which they do, counted
     #: from 0: `{"2": ["pay"]}`
     later_tools: Mapping[int, tuple[str, ...]]
-    state: Mapping[str, Any] | None  #: the initial state; absent: the environment's own empty state
+    state: JsonMapping | None  #: the initial state; absent: the environment's own empty state
     split: Split  #: those of `validation` and `test` are never trained on or varied
-    provenance: Mapping[str, Any]  #: where it comes from; written by authors
+    provenance: JsonMapping  #: where it comes from; written by authors
     system: str  #: a text of its own for the system prompt; absent: the usual one
     #: a hash of all but `id`, `split` and `provenance`; `rods data rehash` and authors write it
     id: str
@@ -167,7 +168,7 @@ class AnyTask:
         }
         return tuple(name for name in self.tools if name not in missing)
 
-    def _content(self) -> dict[str, Any]:
+    def _content(self) -> JsonObject:
         """The record without id, split and provenance: what the id hashes."""
         raise NotImplementedError
 
@@ -190,7 +191,7 @@ class AnyTask:
         """The number of its form, the lowest that has what it has."""
         raise NotImplementedError
 
-    def _record(self, user: Mapping[str, Any], goal: Mapping[str, Any]) -> dict[str, Any]:
+    def _record(self, user: JsonMapping, goal: JsonMapping) -> JsonObject:
         later = {str(turn): list(names) for turn, names in sorted(self.later_tools.items())}
         where = {"name": self.environment.name, "hash": self.environment.hash}
         tools = {"names": list(self.tools), **({"held_out": later} if later else {})}
@@ -210,12 +211,12 @@ class AnyTask:
         """Raises ValueError naming the field at fault."""
         return _parsed(record)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         provenance = {"provenance": dict(self.provenance)} if self.provenance else {}
         return {"id": self.id, **self._content(), "split": self.split, **provenance}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Task(AnyTask):
     """A task that is judged turn by turn: a script, and ground-truth calls."""
 
@@ -227,9 +228,9 @@ class Task(AnyTask):
     calls: tuple[tuple[Call, ...], ...]
     tools: tuple[str, ...]
     later_tools: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
-    state: Mapping[str, Any] | None = None
+    state: JsonMapping | None = None
     split: Split = "train"
-    provenance: Mapping[str, Any] = field(default_factory=dict)
+    provenance: JsonMapping = field(default_factory=dict)
     id: str = ""
     system: str = ""
     #: `goal.reads` in a record: what is judged beside the state, as a word of `Features`, or as the
@@ -276,7 +277,7 @@ class Task(AnyTask):
     def schema(self) -> int:
         return OPEN_SCHEMA if self.system or self.reads is not None else SCHEMA
 
-    def _content(self) -> dict[str, Any]:
+    def _content(self) -> JsonObject:
         calls = [[call.as_json() for call in turn] for turn in self.calls]
         goal = {"calls": calls, **({} if self.reads is None else {"reads": self.reads})}
         return self._record({"script": list(self.script)}, goal)
@@ -290,7 +291,7 @@ class Task(AnyTask):
         return task
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OpenTask(AnyTask):
     """A task that is judged once, at the end: by checks of the final state, or by a rubric. Its
     type is `base` or `long_context`, and none of its tools are held out."""
@@ -300,9 +301,9 @@ class OpenTask(AnyTask):
     user: Script | Persona  #: who talks: texts that are written down, or a user who is played
     goal: Checks | Rubric  #: what it is judged by
     tools: tuple[str, ...]
-    state: Mapping[str, Any] | None = None
+    state: JsonMapping | None = None
     split: Split = "train"
-    provenance: Mapping[str, Any] = field(default_factory=dict)
+    provenance: JsonMapping = field(default_factory=dict)
     id: str = ""
     system: str = ""
     limits: Limits | None = None  #: how long its conversation may be, besides its user's turns
@@ -338,7 +339,7 @@ class OpenTask(AnyTask):
     def schema(self) -> int:
         return OPEN_SCHEMA
 
-    def _content(self) -> dict[str, Any]:
+    def _content(self) -> JsonObject:
         record = self._record(self.user.as_json(), self.goal.as_json())
         return record if self.limits is None else {**record, "limits": self.limits.as_json()}
 
@@ -385,11 +386,11 @@ class _Record:
     user: _User
     goal: _Goal
     tools: _Tools
-    state: dict[str, Any] | None = None
+    state: JsonObject | None = None
     system: Words = ""
     limits: Limits | None = None
     split: Split = "train"
-    provenance: dict[str, Any] = field(default_factory=dict)
+    provenance: JsonObject = field(default_factory=dict)
     id: str = ""
 
 
@@ -435,7 +436,7 @@ def _parsed(content: Any) -> AnyTask:
     ):
         fields = "calls (and `reads`), checks, rubric (and `expected`)"
         raise ValueError(f"'goal' must have one of {fields}")
-    common: dict[str, Any] = {
+    common: JsonObject = {
         "environment": _shared(record.environment),
         "type": record.type,
         "tools": _shared(record.tools.names),

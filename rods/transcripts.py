@@ -3,8 +3,10 @@ writes messages, calls and results by `line`, so no text of theirs ends its line
 another's or takes the room of all others."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
+
+from rods.values import JsonMapping
 
 ROOM = 48_000  # characters of a transcript
 LONGEST = 4_000  # characters of one text, or of one call's arguments as JSON
@@ -13,7 +15,7 @@ LEAST = 125  # the same where there is little room; what is old goes only then
 _BREAKS = {code: f"\\u{code:04x}" for code in (0x7F, 0x85, 0x2028, 0x2029)}
 
 
-def transcript(records: Sequence[Mapping[str, Any]], room: int = ROOM) -> str:
+def transcript(records: Sequence[JsonMapping], room: int = ROOM) -> str:
     """`records` in about `room` characters: the longest of their values lose their middles first,
     then the oldest records are left out, those of a `user` last. Whatever is cut or left out says
     so."""
@@ -34,7 +36,7 @@ def transcript(records: Sequence[Mapping[str, Any]], room: int = ROOM) -> str:
     return "\n".join([*gone, *(lines[place] for place in sorted(kept))])
 
 
-def line(record: Mapping[str, Any], longest: int | None = None) -> str:
+def line(record: JsonMapping, longest: int | None = None) -> str:
     """`record` as one line, by whatever counts as the end of one."""
     cut = (
         record

@@ -2,19 +2,18 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
 
 from rods.faults import INVALID_ENDS
+from rods.values import JsonMapping, frozen
 
 
-def label_counts(records: Iterable[Mapping[str, Any]]) -> Counter[str]:
+def label_counts(records: Iterable[JsonMapping]) -> Counter[str]:
     """How many turns of the rollouts in `records`, of groups, have each label."""
     rollouts = (rollout for record in records for rollout in record["rollouts"])
     return Counter(label for rollout in rollouts for label in rollout.get("labels") or ())
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Dynamics:
     """How valid rollouts went about their turns (000 Appendix F.1): of so many `turns` that their
     tasks have, `calling` had a call, and they took so many `replies`. Rollouts that do not say are
@@ -46,7 +45,7 @@ class Dynamics:
         )
 
 
-def dynamics(records: Iterable[Mapping[str, Any]]) -> Dynamics:
+def dynamics(records: Iterable[JsonMapping]) -> Dynamics:
     """That of the rollouts in `records`, of groups, together."""
     turns = calling = replies = 0
     for record in records:

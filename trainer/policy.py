@@ -17,11 +17,11 @@ round, because TRL owns its own loop:
 and `next_batch`, and before the first step inside `preparing`; so a step is never torn.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 from rods import interfaces
 from rods.canonical import content_id
@@ -31,6 +31,7 @@ from rods.errors import RodsError
 from rods.interfaces import Interface
 from rods.observations import Group, Role, Rollout
 from rods.tasks import AnyTask
+from rods.values import JsonMapping, frozen
 
 Stopping = Literal["finished", "signal", "step_limit"]
 
@@ -44,7 +45,7 @@ class TrainingStopped(RodsError):
         super().__init__(reason)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BatchSlot:
     """One place in a batch. Its group is `groups[index]` of the step. `role` retest: the task is
     retired."""
@@ -69,7 +70,7 @@ class Batch:
     order_hash: str
     traced: bool = False
     dialect: str = "compact"
-    interface_inputs: Mapping[str, Any] = field(default_factory=dict)
+    interface_inputs: JsonMapping = field(default_factory=dict)
 
     def hash(self) -> str:
         """The content id of the epoch's order, the step, its slots and what they show; the

@@ -20,6 +20,7 @@ from rods.canonical import content_id
 from rods.errors import UserError
 from rods.faults import LABELS
 from rods.turn_statistics import dynamics, label_counts
+from rods.values import JsonMapping
 
 PROJECT = "rods"  # unless the dashboard's own variable names another
 # takes numbers by name, and the step that they are of
@@ -43,7 +44,7 @@ class Reporters(ExitStack):
                     remedy=f"`pip install {name}`, or leave it out",
                 )
 
-    def log(self, numbers: Mapping[str, Any], step: int) -> None:
+    def log(self, numbers: JsonMapping, step: int) -> None:
         """Reports `numbers`, by name, as those of `step`; what is no number is left out."""
         floats = {
             name: float(value) for name, value in numbers.items() if isinstance(value, int | float)

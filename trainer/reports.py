@@ -11,16 +11,10 @@ from rods.buffers.state import RunState
 from rods.buffers.trainer_log import TrainerLog
 from rods.episode.rewards import RANGES
 from rods.errors import UserError
-from rods.observations import (
-    MILLIONTHS,
-    Group,
-    JsonObject,
-    Record,
-    millionths,
-    resolved_and_expected,
-)
+from rods.observations import MILLIONTHS, Group, Record, millionths, resolved_and_expected
 from rods.rules.curriculum import stage_rules
 from rods.tasks import AnyTask
+from rods.values import JsonMapping, JsonObject
 
 # Kinds of reward that follow from what was resolved of what was expected.
 FOLLOWING: Mapping[str, Callable[[int, int], float]] = {
@@ -159,7 +153,7 @@ def _group(
         raise UserError(str(error), where=where, remedy=remedy) from error
 
 
-def _rollout(rollout: Any, task: AnyTask, reward: Mapping[str, Any]) -> JsonObject:
+def _rollout(rollout: Any, task: AnyTask, reward: JsonMapping) -> JsonObject:
     """Fills in what follows from the number of resolved turns, or from a reward of one's own.
     Raises ValueError when `task` has no such turns, and where the `reward` trained on does not
     follow from them."""

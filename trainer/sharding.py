@@ -24,6 +24,7 @@ from torch.optim import Optimizer
 from rods.config import Config
 from rods.errors import UserError
 from rods.trainer.weight_files import check_archive, load_tensors
+from rods.values import JsonObject
 
 OPTIMIZER = "optimizer.pt"
 PARTITIONS = "deepspeed"
@@ -144,7 +145,7 @@ class Shards:
         if self.kind == "deepspeed":
             self.wrapped().optimizer.refresh_fp32_params()
 
-    def _whole_state(self, state: dict[str, Any]) -> dict[str, Any]:
+    def _whole_state(self, state: JsonObject) -> JsonObject:
         """A parameter's whole state in the first process; the others take part in gathering it."""
         whole = {name: _full(value) for name, value in state.items()}
         if not self.first:
@@ -177,7 +178,7 @@ def _part(value: torch.Tensor, like: Any) -> Any:
     return distribute_tensor(there, like.device_mesh, like.placements, src_data_rank=None)
 
 
-def _parts_of_state(state: dict[str, Any], like: Any) -> dict[str, Any]:
+def _parts_of_state(state: JsonObject, like: Any) -> JsonObject:
     """An optimizer's state of the parameter `like`: what has its shape is spread as it is."""
     return {
         name: _part(value, like)

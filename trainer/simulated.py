@@ -33,13 +33,14 @@ from rods.faults import LABELS, SUCCESSES, Label
 from rods.files import read_regular
 from rods.gates.reference_policy import ReferencePolicy
 from rods.interfaces import follows_records
-from rods.observations import EpisodeReward, Group, JsonObject, Rollout
+from rods.observations import EpisodeReward, Group, Rollout
 from rods.players import Players
 from rods.tasks import AnyTask, Task
 from rods.trainer import advantages
 from rods.trainer.batches import groups as groups_of
 from rods.trainer.policy import Batch
 from rods.trainer.training_run import TrainingRun
+from rods.values import JsonObject
 
 WIDTH = 0.12  # how fast the chance of a turn falls as difficulty passes skill
 SPREAD = (-0.1, 1.1)  # the keyed part of a difficulty is uniform in this range

@@ -9,6 +9,7 @@ from trl import GRPOTrainer
 
 from rods.config import Config
 from rods.observations import Update
+from rods.values import JsonObject
 
 IGNORED = -100  # a label that is not scored
 Scores = tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None]
@@ -126,7 +127,7 @@ class OwnTokenLoss(GRPOTrainer):  # type: ignore[misc]
             )
         return scores
 
-    def _with_advantage(self, inputs: dict[str, Any]) -> dict[str, Any]:
+    def _with_advantage(self, inputs: JsonObject) -> JsonObject:
         """`inputs` without the rollouts whose advantage is 0, where nothing but advantages makes a
         gradient: they count in the number of tokens that the loss is divided by, but need no
         passes."""

@@ -5,7 +5,7 @@ once for a static pool."""
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from typing import Any, Protocol
@@ -23,6 +23,7 @@ from rods.rules import curriculum, order
 from rods.rules.curriculum import Course
 from rods.rules.order import EpochSlot
 from rods.trainer.policy import Batch, BatchSlot, Policy, Stopping, TrainingStopped
+from rods.values import JsonMapping, JsonObject
 
 LOG_SECONDS = 1.0  # at most one line about steps in so many seconds, but for the first of a start
 TRIAL = 5  # steps of a start that all have their line: `rods plan` takes rates from them
@@ -33,7 +34,7 @@ SPACING = 20
 class Reporter(AbstractContextManager[Any], Protocol):
     """Who shows a run's numbers elsewhere while it goes on; closed with the run."""
 
-    def log(self, numbers: Mapping[str, Any], step: int) -> None:
+    def log(self, numbers: JsonMapping, step: int) -> None:
         """Shows `numbers`, by name, as those of `step`."""
 
     def log_run(self, log: TrainerLog) -> None:
@@ -95,7 +96,7 @@ class TrainingRun:
             step=self.step, epoch=self._epoch_number, state=state, **fields
         )
 
-    def report(self, numbers: Mapping[str, Any]) -> None:
+    def report(self, numbers: JsonMapping) -> None:
         """Shows the policy's own numbers of the last step to whom the run reports."""
         if self._reporter is not None:
             self._reporter.log(numbers, self.step)
@@ -217,7 +218,7 @@ class TrainingRun:
         self,
         batch: Batch,
         groups: Sequence[Group],
-        traces: Sequence[Mapping[str, Any]] = (),
+        traces: Sequence[JsonMapping] = (),
         **spent: int,
     ) -> None:
         """Makes the groups of `batch` durable, one a slot in order, before the update that they
@@ -400,7 +401,7 @@ class TrainingRun:
         self.run.log_operation("trainer", [record("checkpoint", **saved.noted())])
         return saved
 
-    def _curriculum(self) -> dict[str, Any]:
+    def _curriculum(self) -> JsonObject:
         """`Position.curriculum`: the course, what must come out again, whether this is the end."""
         return {
             **self._course.as_json(),

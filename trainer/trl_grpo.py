@@ -31,6 +31,7 @@ from rods.trainer.engines.base import RolloutEngine, Sample
 from rods.trainer.policy import Batch, Policy, Stopping, TrainingStopped
 from rods.trainer.ranks import Ranks
 from rods.trainer.training_run import TrainingRun
+from rods.values import JsonObject
 
 BROKEN = 3  # such steps in a row end the run; a server that was restarted breaks one
 
@@ -172,9 +173,9 @@ class RunTrainer(GRPOTrainer):  # type: ignore[misc]
         ]
         self.refilled = every, groups
 
-    def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
+    def _generate_and_score_completions(self, inputs: Any) -> JsonObject:
         """TRL's batch with the run's advantages in place of TRL's own."""
-        output: dict[str, Any] = super()._generate_and_score_completions(inputs)
+        output: JsonObject = super()._generate_and_score_completions(inputs)
         if "old_per_token_logps" in output:
             # the loss scores the policy's own tokens alone, with 0 elsewhere (OwnTokenLoss)
             output["old_per_token_logps"] *= output["tool_mask"]
@@ -212,7 +213,7 @@ class _Hooks(TrainerCallback):  # type: ignore[misc]
             self.trainer.training.report(logs)
 
 
-def _roll_out(prompts: list[str], trainer: RunTrainer) -> dict[str, Any]:
+def _roll_out(prompts: list[str], trainer: RunTrainer) -> JsonObject:
     """TRL's `rollout_func`. `prompts` are this process's part of the slot numbers, each repeated
     for the rollouts of its group."""
     config = trainer.config

@@ -4,6 +4,8 @@ engine, the optimizer, and what TRL is told."""
 import os
 import warnings
 
+from rods.values import JsonObject
+
 # everything is loaded from folders; TRL would also send telemetry
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
@@ -125,7 +127,7 @@ class WeightTrainer(OwnTokenLoss, RunTrainer):
         )
         return self.optimizer
 
-    def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
+    def _generate_and_score_completions(self, inputs: Any) -> JsonObject:
         output = super()._generate_and_score_completions(inputs)
         if self.use_vllm:
             compare(output, self.ranks)

@@ -16,6 +16,7 @@ import torch
 
 from rods.errors import UserError
 from rods.files import open_regular
+from rods.values import JsonObject
 
 WEIGHTS = frozenset({".safetensors", ".pt", ".bin"})
 TEXT = 128 << 20  # bytes; the largest tokenizers have a quarter of that
@@ -92,7 +93,7 @@ def _plain(model: Any) -> tuple[Any, dict[str, torch.Tensor]]:
     from peft.tuners.lora import LoraLayer
 
     base = model.get_base_model()
-    layers: dict[str, Any] = {}  # by the plain name of what they adapt
+    layers: JsonObject = {}  # by the plain name of what they adapt
     for name, module in base.named_modules():
         if isinstance(module, LoraLayer):
             layers[_unwrapped(f"{name}.{getattr(module, 'parameter_name', 'weight')}")] = module

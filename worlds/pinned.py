@@ -2,7 +2,7 @@
 that are pinned in it, what is known about the state.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, NoReturn, Self
 from urllib.parse import unquote
@@ -18,6 +18,7 @@ from rods.environments.failing import rules
 from rods.environments.replay import Replayed
 from rods.errors import Unsupported, UserError, first_fault
 from rods.files import explained, read_regular
+from rods.values import JsonMapping, JsonObject
 
 _ROOT = "schema:"  # what the whole of a schema is called
 _DEPTH = 6  # of references that are written out in a parameter's schema
@@ -36,7 +37,7 @@ class Pinned(BaseModel):
     # tools that change something, whatever they say of themselves
     writes: list[str] = Field(default_factory=list)
     # how results tell of a failure (`rods.environments.failing`); null: nobody has said
-    fails: Annotated[list[dict[str, Any]] | None, AfterValidator(rules)] = None
+    fails: Annotated[list[JsonObject] | None, AfterValidator(rules)] = None
     # calls of these whose answers are the state; null: nothing shows it
     probes: list[str] | None = None
     compared: list[str] = Field(default_factory=list)  # what else is part of the state
@@ -46,7 +47,7 @@ class Pinned(BaseModel):
     goal: dict[Literal["reads"], ReadsJudged] = Field(default_factory=dict)
     seconds: float = Field(30.0, gt=0)  # a call may take
     server: dict[str, str] = Field(default_factory=dict)  # what it says of itself, for people
-    tools: list[dict[str, Any]] = Field(default_factory=list)  # pinned: as the server lists them
+    tools: list[JsonObject] = Field(default_factory=list)  # pinned: as the server lists them
 
     @property
     def started(self) -> str:
@@ -71,7 +72,7 @@ class Pinned(BaseModel):
             return cls.of(name, read_regular(Path(name)))
 
     @classmethod
-    def of(cls, name: str, fields: Mapping[str, Any] | bytes) -> Self:
+    def of(cls, name: str, fields: JsonMapping | bytes) -> Self:
         """The description `fields`, or of which they are the JSON, checked. Raises UserError."""
         try:
             return (
@@ -103,7 +104,7 @@ class Pinned(BaseModel):
             orjson.dumps(self.model_dump(exclude_defaults=True), option=orjson.OPT_INDENT_2) + b"\n"
         )
 
-    def offered(self) -> list[dict[str, Any]]:
+    def offered(self) -> list[JsonObject]:
         """The records of the tools that are, each with whether it is known to change nothing."""
         return [
             {**record, "reads": record["name"] in self.harmless() or None}
@@ -111,7 +112,7 @@ class Pinned(BaseModel):
             if record["name"] not in self.without
         ]
 
-    def hold(self, name: str, listed: Iterable[Mapping[str, Any]]) -> None:
+    def hold(self, name: str, listed: Iterable[JsonMapping]) -> None:
         """Raises UserError where the environment `name` lists other tools than those that are
         pinned."""
         listed = list(map(dict, listed))
@@ -134,7 +135,7 @@ def _call(text: str) -> Call:
     return Call(name.strip(), parse_python_call(f"probe{opened}{rest}", {}).arguments)
 
 
-def _difference(listed: Sequence[Mapping[str, Any]], pinned: Sequence[Mapping[str, Any]]) -> str:
+def _difference(listed: Sequence[JsonMapping], pinned: Sequence[JsonMapping]) -> str:
     now, then = ({record["name"]: record for record in tools} for tools in (listed, pinned))
     return ", ".join(
         f"{'gone' if name not in now else 'changed' if name in then else 'new'} {name}"
@@ -143,13 +144,13 @@ def _difference(listed: Sequence[Mapping[str, Any]], pinned: Sequence[Mapping[st
     )
 
 
-def closed(schema: Mapping[str, Any]) -> dict[str, Any]:
+def closed(schema: JsonMapping) -> JsonObject:
     """An input schema that refuses arguments it does not name, unless it says that there may be
     others."""
     return {"additionalProperties": False, **schema}
 
 
-def tool_of(record: Mapping[str, Any], group: str) -> Tool:
+def tool_of(record: JsonMapping, group: str) -> Tool:
     """The tool that a server lists as `record`. It is not bounded: what can be killed need not
     be."""
     schema = record["inputSchema"]
@@ -173,7 +174,7 @@ def tool_of(record: Mapping[str, Any], group: str) -> Tool:
     )
 
 
-def _written_out(schema: Any, root: Mapping[str, Any], depth: int = 0) -> Any:
+def _written_out(schema: Any, root: JsonMapping, depth: int = 0) -> Any:
     """A part of the schema `root` without references, as far as they do not go round in a
     circle."""
     if isinstance(schema, list):
@@ -191,7 +192,7 @@ def _written_out(schema: Any, root: Mapping[str, Any], depth: int = 0) -> Any:
     }
 
 
-def _referred(root: Mapping[str, Any], reference: str) -> Any:
+def _referred(root: JsonMapping, reference: str) -> Any:
     """The part of the schema `root` that `reference` means: a JSON pointer ("#/$defs/Day",
     "#/properties/a"), the whole ("#"), an anchor or an identifier. Empty where there is none."""
     part: Any = root

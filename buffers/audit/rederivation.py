@@ -28,6 +28,7 @@ from rods.rules import order
 from rods.rules.curriculum import stage_rules
 from rods.rules.order import EpochSlot
 from rods.rules.step_folds import closing_fields, new_folds
+from rods.values import JsonObject
 
 # Of a group record; the rest is reported.
 ENVELOPE = frozenset({"seq", "id", "kind", "attempt", "step", "index", "crc"})
@@ -75,7 +76,7 @@ class Findings:
             self.problems.remove(problem)
             self.known.append(problem)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         return {**asdict(self), "ok": self.ok}
 
     def lines(self) -> Iterator[str]:

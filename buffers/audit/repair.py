@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import count, takewhile
 from pathlib import Path
-from typing import Any
 
 import orjson
 
@@ -45,13 +44,14 @@ from rods.buffers.run.locks import Ownership, owner, stale_owners
 from rods.buffers.run.run import Run
 from rods.errors import CorruptLogError, RodsError
 from rods.files import BULK, read_regular
+from rods.values import JsonObject, frozen
 
 PROCESS = "recover"
 # who owns them owns all that is repaired here
 OWNED = (runfolder.OBSERVATIONS, runfolder.POOL, runfolder.SEEDS)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Repair:
     """Something that is not as it should be, what will be done about it, and the doing of it. `act`
     is given the folder that takes what is moved aside; `mends` says that it changes a log, `loses`
@@ -67,7 +67,7 @@ class Repair:
     def __str__(self) -> str:
         return f"{self.where}: {self.what} → {self.remedy}"
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         return {"where": self.where, "what": self.what, "remedy": self.remedy}
 
 

@@ -17,9 +17,10 @@ from rods.buffers.log.record_bytes import Record, believed, group_of, misfit
 from rods.buffers.run.run import Run
 from rods.canonical import ID_DIGITS
 from rods.config import Zones
-from rods.observations import Group, JsonObject
+from rods.observations import Group
 from rods.rules.step_folds import Place, new_folds
 from rods.rules.tracker import Tracker
+from rods.values import JsonObject
 
 DIGEST = ID_DIGITS // 2  # bytes
 NO_DIGEST = bytes(DIGEST)  # of a step that is not there
@@ -51,7 +52,7 @@ class Observations:
 
     # what the live steps say about each task; another object after a rewind, as the folds are
     tracker: Tracker
-    folds: dict[str, Any]  # of extensions, by name (rods.rules.step_folds.StepFold)
+    folds: JsonObject  # of extensions, by name (rods.rules.step_folds.StepFold)
     last_step: int  # live and closed; 0 before the first
     # live step → places of its epoch's order that it took, where not `training.batch_tasks`
     places: dict[int, int]

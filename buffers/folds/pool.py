@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable
 from contextlib import suppress
 from copy import copy
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import astuple, field, replace
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,6 +22,7 @@ from rods.errors import InfrastructureError
 from rods.rules.retirement import TOO_HARD
 from rods.rules.tracker import Tracker
 from rods.tasks import AnyTask, TaskType
+from rods.values import JsonObject, frozen
 
 LOOK = 0.1  # seconds between looks at what the daemon has written
 # Of an `epoch` record: how far the merge has read other logs. The first closed record of an epoch
@@ -30,7 +31,7 @@ LOOK = 0.1  # seconds between looks at what the daemon has written
 FIXED = ("expanded_seq",)  # and the fields of extensions
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Member:
     """A task of the pool. `epoch` admitted it; its groups of steps after `since` count for
     retirement; a variant stands at `seq` in the expanded log (0: given)."""
@@ -54,7 +55,7 @@ class Member:
         return Member(task.id, task.type, int(task.provenance["generation"]) if variant else 0)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Retired:
     """A variant that has left the pool: by which rule, in which epoch, after which step."""
 
@@ -182,7 +183,7 @@ class Pool:
             self.totals.update(record["counts"])
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Candidate:
     """A variant that waits for a decision. Its task stays on the disk: a run may stage more than
     memory should hold."""
@@ -298,10 +299,10 @@ def fix(fixed: dict[int, Record], closing: Record) -> None:
     fixed[closing["epoch"]] = fields | fixed.get(closing["epoch"], {})
 
 
-def windows_json(tracker: Tracker, pool: Pool) -> dict[str, list[dict[str, Any]]]:
+def windows_json(tracker: Tracker, pool: Pool) -> dict[str, list[JsonObject]]:
     """The windows of every task that the tracker knows and that has not left for good; none for one
     whose groups never counted."""
-    windows: dict[str, list[dict[str, Any]]] = {
+    windows: dict[str, list[JsonObject]] = {
         task_id: [] for task_id in tracker.tasks if not pool.gone(task_id)
     }
     for window in tracker.windows():

@@ -12,6 +12,7 @@ from rods.buffers.folds.snapshots import KeptTail, Snapshots
 from rods.buffers.log.record_bytes import Record
 from rods.buffers.log.tail import Tail
 from rods.buffers.run.runfolder import EXPANDED, REJECTED, SEEDS
+from rods.values import JsonObject
 
 
 @dataclass(slots=True)
@@ -112,7 +113,7 @@ class DaemonTotals:
         self.accepted = self.barren = 0
         self.failures: dict[tuple[str, str], tuple[int, int]] = {}  # by stage and error
         self.failed = Counter[str]()
-        self.example: dict[str, Any] = {}
+        self.example: JsonObject = {}
         # in the order in which they are to be read
         self.tails = {
             log: KeptTail(

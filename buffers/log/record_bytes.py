@@ -17,12 +17,13 @@ from rods.errors import CorruptLogError, UserError
 from rods.extension import Door
 from rods.files import LINE, module_table
 from rods.observations import Group
+from rods.values import JsonMapping, JsonObject
 
 Record = dict[str, Any]
 END = re.compile(rb',"crc":"[0-9a-f]{8}"\}')
 TRAILER = len(b',"crc":"00000000"}')
 
-Shape = Mapping[str, Any]  # JSON (rods/buffers/log/shapes.py)
+Shape = JsonMapping  # JSON (rods/buffers/log/shapes.py)
 # logs of features, and of each kind of record in them the fields that are its key
 LOGS: Door[tuple[str, ...]] = Door("logs")
 RECORD_KEYS: Door[Mapping[str, tuple[str, ...]]] = Door("record_keys")
@@ -35,7 +36,7 @@ EPOCH_FIELDS: Door[Mapping[str, Shape | str]] = Door("epoch_fields")
 KINDS = module_table(__file__, "records.toml")
 KEYS: dict[str, tuple[str, ...]] = {kind: tuple(form["key"]) for kind, form in KINDS.items()}
 KEYS |= {kind: key for keys in RECORD_KEYS for kind, key in keys.items()}
-SHAPES: dict[str, Any] = {kind: form["fields"] for kind, form in KINDS.items()}
+SHAPES: JsonObject = {kind: form["fields"] for kind, form in KINDS.items()}
 for _shapes in RECORD_SHAPES:
     SHAPES |= _shapes
 for _kind, _fields in (("step", STEP_FIELDS), ("epoch", EPOCH_FIELDS)):

@@ -8,11 +8,12 @@ at); `{"*" = shape}` for all values of an object; `[shape]` for all items of a l
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from rods.canonical import ID_DIGITS
 from rods.faults import ENDS
+from rods.values import JsonMapping
 
 Fault = Callable[[Any], str]  # what is wrong with a value, where; empty for nothing
 
@@ -80,7 +81,7 @@ def _of_values(item: Fault) -> Fault:
     return fault
 
 
-def _of_fields(shapes: Mapping[str, Any]) -> Fault:
+def _of_fields(shapes: JsonMapping) -> Fault:
     fields = [
         (name.removesuffix("?"), fault_of(shape), name.endswith("?"))
         for name, shape in shapes.items()

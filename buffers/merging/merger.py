@@ -4,7 +4,7 @@ what its records will name, derive them, record them."""
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Protocol
 
@@ -21,6 +21,7 @@ from rods.logs import log
 from rods.rules import order
 from rods.rules.curriculum import stage_rules
 from rods.rules.tracker import Tracker
+from rods.values import frozen
 
 PATIENCE = 5.0  # seconds that a merge waits for the daemon before the log says so
 
@@ -47,7 +48,7 @@ class EpochNotes(Protocol):
 EPOCH_NOTES: Door[Callable[[Run, bool], EpochNotes | None]] = Door("epoch_notes")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Epoch:
     """An open epoch: its slots in visiting order, and what its record says."""
 

@@ -13,10 +13,9 @@ import platform
 import shutil
 import socket
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import orjson
 import tomli_w
@@ -42,6 +41,7 @@ from rods.gates.ground_truth import replay, unjudgeable
 from rods.rules.curriculum import writes
 from rods.rules.selection import reachable_maximum
 from rods.tasks import AnyTask, OpenTask, Task, task_lines
+from rods.values import JsonMapping
 from rods.worlds.sources import beside, load_tasks
 
 TAKEN = (errno.ENOTEMPTY, errno.EEXIST)  # what a rename says where another process was faster
@@ -58,7 +58,7 @@ def create_run(
     path: Path,
     config: Config,
     tasks: Sequence[AnyTask],
-    parent: Mapping[str, Any] | None = None,
+    parent: JsonMapping | None = None,
     folders: Sequence[Path] = (),
 ) -> Run:
     """Creates the run folder `path`, or joins the run there when its identity is the same; `parent`

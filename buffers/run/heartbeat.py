@@ -11,7 +11,7 @@ import os
 import socket
 import threading
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,7 +21,7 @@ from rods.buffers.log.shapes import fault_of
 from rods.deadlines import BEATS_SEEN, SILENCE, STUCK
 from rods.errors import UserError
 from rods.files import read_regular
-from rods.observations import JsonObject
+from rods.values import JsonObject, frozen
 
 EVERY = 1.0  # seconds between beats
 # a process may be stuck after STUCK seconds without progress, and this many times its longest pause
@@ -39,7 +39,7 @@ FAULT = fault_of({f"{key}?": "number" for key in NUMBERS} | {f"{key}?": "text" f
 Life = Literal["never started", "no heartbeat", "running", "idle", "stuck", "stopped", "dead"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ProcessLocation:
     """Where a process runs."""
 

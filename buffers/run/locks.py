@@ -12,9 +12,8 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 import orjson
 
@@ -24,12 +23,13 @@ from rods.buffers.run.runfolder import LOCKS
 from rods.deadlines import OWNER_LOOK
 from rods.errors import RefusedError, RodsError, UserError
 from rods.files import descriptor_of, open_regular
+from rods.values import JsonObject, frozen
 
 # seconds after which, without flock, two that took a file at once have seen each other
 SETTLE = 0.3
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Owner:
     """Who holds a file: what a second one is told."""
 
@@ -38,7 +38,7 @@ class Owner:
     since: float  # seconds since 1970, by the holder's clock
     released: bool = False  # left it cleanly
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         return {
             "process": self.process,
             **asdict(self.place),
@@ -47,7 +47,7 @@ class Owner:
         }
 
     @staticmethod
-    def from_json(value: dict[str, Any]) -> "Owner":
+    def from_json(value: JsonObject) -> "Owner":
         """Raises KeyError, TypeError or ValueError for what is none."""
         place = ProcessLocation(
             str(value["host"]), int(value["pid"]), str(value["boot_id"]), str(value["job"])

@@ -35,8 +35,8 @@ from rods.episode.drivers import Job
 from rods.errors import CorruptLogError, RefusedError, UserError
 from rods.extension import Door
 from rods.files import TASKS, read_regular, sha256_of
-from rods.observations import JsonObject
 from rods.tasks import AnyTask, read_tasks
+from rods.values import JsonObject
 
 if TYPE_CHECKING:
     from rods.players import Players

@@ -20,6 +20,7 @@ from rods.environments.registry import having
 from rods.errors import InfrastructureError, UserError, complain
 from rods.functions import named_function
 from rods.tasks import AnyTask, Task, read_tasks, write_task_file
+from rods.values import JsonObject
 from rods.worlds.checking.environments import check_environment as check
 from rods.worlds.checking.proposing import proposed
 from rods.worlds.checking.task_files import check_file, rehashed
@@ -154,7 +155,7 @@ def add_environment(
         if wrong := next((entry for entry in entries if "=" not in entry), None):
             raise UserError(f"{wrong!r} has no =", where=f"--{option}", remedy="write KEY=VALUE")
         pairs[option] = dict(entry.split("=", 1) for entry in entries)
-    fields: dict[str, Any] = {"url": url, "reads": list(reads), "probes": list(probe) or None}
+    fields: JsonObject = {"url": url, "reads": list(reads), "probes": list(probe) or None}
     fields |= {"compared": list(compared), "minted": pairs["minted"], "without": list(without)}
     fields |= {"writes": list(writes), "fails": [_rule(text) for text in fails] or None}
     own = {"command": list(command), "files": files, "env": pairs["env"], "secrets": list(secret)}
@@ -163,7 +164,7 @@ def add_environment(
     path.write_bytes(pinned.written())
     rules, looks = _looked(path, bool(url or secret)) if not no_calls else ([], [])
     tools = [tool["name"] for tool in pinned.tools]
-    facts: dict[str, Any] = {"environment": str(path), "server": pinned.server, "tools": tools}
+    facts: JsonObject = {"environment": str(path), "server": pinned.server, "tools": tools}
     facts |= {
         "reads": pinned.reads,
         "probes": pinned.probes,

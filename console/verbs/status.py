@@ -16,7 +16,7 @@ from rods.console.live import LiveView
 from rods.console.output import FoldersOfRuns, estimated, find_runs, holds_runs, print_result
 from rods.console.progress import Progress
 from rods.errors import RodsError, UserError
-from rods.observations import JsonObject
+from rods.values import JsonObject
 
 FEW = 3  # environments that are named on a line
 SECONDS = 0.5  # between looks of who follows a run

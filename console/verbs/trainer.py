@@ -4,7 +4,7 @@ folder, which is made here from a configuration or from another run."""
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt
@@ -19,6 +19,7 @@ from rods.config import parse_config, read_config
 from rods.console import api, foreign_trainer
 from rods.console.output import ConfigFile, RunFolder, Steps, estimated, print_json, print_result
 from rods.errors import UserError, say
+from rods.values import JsonObject
 
 Weights = Annotated[
     bool, Parameter(negative="", help="Take the policy of the newest checkpoint along.")
@@ -211,7 +212,7 @@ def score(run: RunFolder, /, *, step: AtStep = None, as_json: Json = False) -> N
     print_result(as_json, scores, _compared(scores) if step is None else _scored(scores))
 
 
-def _scored(scores: dict[str, Any]) -> Iterator[str]:
+def _scored(scores: JsonObject) -> Iterator[str]:
     from rods.evaluation import card
 
     progress = estimated(scores["progress"])
@@ -226,7 +227,7 @@ def _scored(scores: dict[str, Any]) -> Iterator[str]:
     yield from card.lines(scores["card"], scores["progress"]["tasks"])
 
 
-def _compared(scores: dict[str, Any]) -> Iterator[str]:
+def _compared(scores: JsonObject) -> Iterator[str]:
     from rods.evaluation import card
     from rods.evaluation.scoring import compared_sentence
 

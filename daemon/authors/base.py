@@ -18,7 +18,7 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
 from rods.analysis.profile import Profile
@@ -31,6 +31,7 @@ from rods.faults import ERROR_OF_VERDICT, Defect, Failure, GateRejection, verdic
 from rods.gates.ground_truth import Checked
 from rods.gates.similarity import SimilarityIndex
 from rods.tasks import AnyTask, OpenTask, Task, TaskType
+from rods.values import JsonMapping, JsonObject, frozen
 
 T = TypeVar("T")
 V = TypeVar("V", bound=AnyTask)
@@ -39,7 +40,7 @@ StageName = Literal["plan", "execute", "rewrite", "judge", "adversarial", "admis
 NO_CALLS = Profile("base", ())
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Assignment(Generic[V]):
     """Attempt number `attempt` (from 1) at variant `index` (from 0) of `pick`, as its author is
     given it, here or in another process.
@@ -98,7 +99,7 @@ class Assignment(Generic[V]):
 StagedAssignment = Assignment[Task]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Judgement:
     """Accepted when there are no defects; `reason` is recorded either way."""
 
@@ -133,7 +134,7 @@ class StagedAuthor(Author, Protocol):
         """Stage I: functions in the root's shape without blocked ones, and the story that ties
         them."""
 
-    async def initial_state(self, assignment: StagedAssignment, plan: Plan) -> dict[str, Any]:
+    async def initial_state(self, assignment: StagedAssignment, plan: Plan) -> JsonObject:
         """Stage II: a new world in which the plan can be executed."""
 
     async def execute(self, assignment: StagedAssignment, plan: Plan, state: State) -> Draft:
@@ -141,7 +142,7 @@ class StagedAuthor(Author, Protocol):
 
     async def patch(
         self, assignment: StagedAssignment, plan: Plan | None, state: State, error: ComposeError
-    ) -> dict[str, Any] | None:
+    ) -> JsonObject | None:
         """The error critic: `state` with the smallest change that may mend `error`, or None.
         Without a `plan` the planner failed: `state` is the seed's, and what is changed holds for
         states to come."""
@@ -172,7 +173,7 @@ class StagedAuthor(Author, Protocol):
         did not run)."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Asking:
     """What a kind is given when it says who writes. Authors compute in `threads`. `staged` is the
     run's author of tasks with ground-truth calls, a language model or rules: of an environment's
@@ -224,7 +225,7 @@ class TaskKind(ABC, Generic[V]):
         return
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FormedTask:
     """A task that the gates accept, with the texts that it was formed from."""
 
@@ -264,7 +265,7 @@ class Rejection(Exception):
         return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
 
     @staticmethod
-    def by(stage: StageName, error: ComposeError, raw: Mapping[str, Any]) -> "Rejection":
+    def by(stage: StageName, error: ComposeError, raw: JsonMapping) -> "Rejection":
         """With `raw` and what a model had said last, where one had."""
         last_words = {"said": error.said} if error.said else {}
         return Rejection(stage, error.type, error.as_json(), {**raw, **last_words}, cause=error)
@@ -320,7 +321,7 @@ class Rejection(Exception):
         return Rejection(stage, error, evidence, raw, cause=cause, wordings=wordings)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Attempted(Generic[V]):
     """The candidate that is to be admitted, or why there is none. `failed`: the candidates that
     failed on the way, in order."""

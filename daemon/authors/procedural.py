@@ -21,6 +21,7 @@ from rods.environments.base import Environment, Results, kept
 from rods.faults import Defect
 from rods.gates.texts import style
 from rods.tasks import Task, TaskType
+from rods.values import JsonObject
 
 # seeds at a time, more gain nothing: one is composed while the other waits for a disk
 IN_FLIGHT = 2
@@ -87,7 +88,7 @@ class ProceduralAuthor:
             sketch, self.catalogue, self.environment, alone, assignment.rng("plan")
         )
 
-    async def initial_state(self, assignment: StagedAssignment, plan: Plan) -> dict[str, Any]:
+    async def initial_state(self, assignment: StagedAssignment, plan: Plan) -> JsonObject:
         return await self._compute(
             bind.fresh_state, self.catalogue, plan, assignment.seed, assignment.rng("state")
         )
@@ -100,7 +101,7 @@ class ProceduralAuthor:
 
     async def patch(
         self, assignment: StagedAssignment, plan: Plan | None, state: State, error: ComposeError
-    ) -> dict[str, Any] | None:
+    ) -> JsonObject | None:
         if plan is None:  # this planner reads no state: none would help it
             return None
         return await self._compute(

@@ -8,11 +8,11 @@ numbers are keys. An empty object tells nothing about its entries: there only th
 knows."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from rods.analysis import containment
 from rods.canonical import canonical
+from rods.values import JsonMapping, JsonObject, frozen
 
 RefusalKind = Literal[
     "unknown_class",
@@ -24,7 +24,7 @@ RefusalKind = Literal[
     "no_change",
     "too_large",
 ]
-State = Mapping[str, Any]  # of a world, or a part of one: JSON
+State = JsonMapping  # of a world, or a part of one: JSON
 Path = tuple[str, ...]
 # characters of one text in a patch, and entries of one list or object: no world needs more
 LARGEST = 20_000
@@ -38,7 +38,7 @@ KINDS: Mapping[type, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PatchRefusal:
     """Why a part of a patch is refused, and where."""
 
@@ -90,11 +90,11 @@ def contents(value: Any) -> set[bytes]:
     return {canonical(leaf) for _, leaf in containment.leaves(value, keys=True)}
 
 
-def nested(path: Path, value: Any) -> dict[str, Any]:
+def nested(path: Path, value: Any) -> JsonObject:
     """The patch that sets `value` at `path` (at least one name)."""
     for key in reversed(path):
         value = {key: value}
-    patch: dict[str, Any] = value
+    patch: JsonObject = value
     return patch
 
 

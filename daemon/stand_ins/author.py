@@ -17,6 +17,7 @@ from rods.analysis.sampling import WORDS, Sampler
 from rods.daemon.authors.state_shapes import Path, nested
 from rods.daemon.authors.state_shapes import leaves as state_leaves
 from rods.daemon.stand_ins.roles import SIGNATURE, Answer, Asked, Role
+from rods.values import JsonObject
 
 # share of samples that the judge rejects, so that the refinement has something to do
 OBJECTS = 0.06
@@ -42,7 +43,7 @@ REFER_TO = re.compile(r"^refer to: (.*)$", re.MULTILINE)
 SENTENCES = re.compile(r"(?<=[.!?]) (?=Please |What matters here )")
 LISTING = "What matters here is "
 
-Shown = dict[str, Any]  # {"call", "arguments", "result"} as prompts show a call
+Shown = JsonObject  # {"call", "arguments", "result"} as prompts show a call
 
 
 # Stages I and II: functions for the places of a pattern, values for arguments, worlds and their
@@ -250,7 +251,7 @@ def _apart(sentence: str) -> list[str]:
     )
 
 
-def _changes(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+def _changes(old: JsonObject, new: JsonObject) -> JsonObject:
     """The parts of `new` that differ."""
     other = {key: value for key, value in new.items() if value != old[key]}
     return {
@@ -259,7 +260,7 @@ def _changes(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _other_number(state: dict[str, Any], chance: random.Random) -> dict[str, Any]:
+def _other_number(state: JsonObject, chance: random.Random) -> JsonObject:
     """The change of one number, if there is one, to one near it: a state of calls often holds
     nothing else."""
     places = [number for number, (_, leaf) in enumerate(leaves(state)) if type(leaf) is int]
@@ -280,7 +281,7 @@ def _other_number(state: dict[str, Any], chance: random.Random) -> dict[str, Any
     return _changes(state, other(state))
 
 
-def _remedies(state: dict[str, Any]) -> Iterator[tuple[Path, Any]]:
+def _remedies(state: JsonObject) -> Iterator[tuple[Path, Any]]:
     for path, value in state_leaves(state):
         if value is False:
             yield path, True

@@ -16,16 +16,16 @@ from functools import cache
 from importlib import import_module
 from string import Formatter
 from types import ModuleType
-from typing import Any
 
 from rods.analysis.sampling import Sampler
 from rods.daemon.stand_ins import author
 from rods.daemon.stand_ins.roles import Answer, Asked, Role
 from rods.extension import Door
 from rods.prompts import FOLDER, Template, load
+from rods.values import JsonMapping, JsonObject
 
 
-def read(request: Mapping[str, Any]) -> Asked | None:
+def read(request: JsonMapping) -> Asked | None:
     """The body of a chat request. None for one that comes from no template of the project."""
     messages = request.get("messages", [])
     if len(messages) < 2 or messages[0]["role"] != "system":
@@ -57,13 +57,13 @@ def written(fields: Answer, *, constrained: bool) -> str:
     return "\n".join(f"<{name}>{text}</{name}>" for name, text in texts)
 
 
-def schema_of(request: Mapping[str, Any]) -> dict[str, Any] | None:
+def schema_of(request: JsonMapping) -> JsonObject | None:
     """The JSON Schema that an answer is held to."""
     wanted = request.get("response_format") or {}
     return wanted["json_schema"]["schema"] if wanted.get("type") == "json_schema" else None
 
 
-def chance_of(request: Mapping[str, Any]) -> random.Random:
+def chance_of(request: JsonMapping) -> random.Random:
     """The chance that hangs on a request: the same question has the same answer."""
     return random.Random(json.dumps(request, sort_keys=True))
 
@@ -122,7 +122,7 @@ class StandIn:
     def __init__(self, played: Mapping[str, Role] | None = None) -> None:
         self.roles = {**roles(), **(played or {})}
 
-    def answer(self, request: Mapping[str, Any]) -> str:
+    def answer(self, request: JsonMapping) -> str:
         """The text of the answer to a chat request. Raises KeyError for a template that has no role
         here."""
         asked = read(request)

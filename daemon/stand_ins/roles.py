@@ -6,15 +6,15 @@ import random
 import re
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any
+
+from rods.values import JsonObject, frozen
 
 SIGNATURE = re.compile(r"^(\w+)\(.*\): (.+)$", re.MULTILINE)  # of a tool, and what it does
 
-Answer = dict[str, Any]  # an answer's fields
+Answer = JsonObject  # an answer's fields
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Asked:
     """A request: `template` by name, its `fields` as texts, the whole `question`, the `schema` of a
     constrained answer or None for tags, the chance that hangs on it, and whether it is put `again`
@@ -23,12 +23,12 @@ class Asked:
     template: str
     fields: dict[str, str]
     question: str
-    schema: dict[str, Any] | None
+    schema: JsonObject | None
     chance: random.Random
     again: bool
 
     @property
-    def state(self) -> dict[str, Any]:
+    def state(self) -> JsonObject:
         """Its field of this name; empty where it was cut."""
         with suppress(ValueError):
             return dict(json.loads(self.fields["state"]))

@@ -10,7 +10,6 @@ imported when it is played. The tasks of a file are one without a folder
 
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
 
 from rods.environments.registry import declared
 from rods.errors import RefusedError, UserError
@@ -18,11 +17,12 @@ from rods.family.benchmarks.contract import Benchmark, Packaged, check_data
 from rods.family.benchmarks.folder import SETTINGS, Settings, recorded_settings
 from rods.family.benchmarks.task_file import TaskFile
 from rods.functions import named_function
+from rods.values import JsonObject
 
 declared_benchmarks = partial(declared, "rods.family.benchmarks", "benchmark.toml")
 
 
-def opened(folder: Path) -> tuple[dict[str, Any], Settings, Benchmark]:
+def opened(folder: Path) -> tuple[JsonObject, Settings, Benchmark]:
     """The content of the evaluation.json in `folder`, the settings in it, and the benchmark whose
     items they are about. Raises UserError for a folder that is no evaluation, RefusedError for data
     that no installed benchmark scores."""

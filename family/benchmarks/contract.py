@@ -13,6 +13,7 @@ from rods.family.benchmarks import folder
 from rods.family.benchmarks.episodes import Maker, Slots
 from rods.family.benchmarks.folder import Documents, Episode, Form, Part, Score, Settings
 from rods.tasks import AnyTask, Task
+from rods.values import JsonMapping, JsonObject
 
 # What some items are played with beside the policy: a model that plays their user, an encoder of
 # texts, a search of the web. Where the command line names none, these items are left out.
@@ -68,7 +69,7 @@ class Benchmark(ABC):
         measures."""
         return None
 
-    def identity(self, tasks: Sequence[AnyTask]) -> dict[str, Any]:
+    def identity(self, tasks: Sequence[AnyTask]) -> JsonObject:
         """What evaluation.json says of data and environment of `tasks`, which are played. Raises
         UserError for those that are of other versions than the ones installed."""
         return {"benchmark": self.name, "data": self.data, "environment": self.environment}
@@ -120,7 +121,7 @@ def named_data(data: Mapping[str, str]) -> str:
     return f"{data['package']} {data['version']} (sha256 {data['sha256'][:12]}…)"
 
 
-def check_data(stated: Mapping[str, Any], ours: Mapping[str, Any], where: Path) -> None:
+def check_data(stated: JsonMapping, ours: JsonMapping, where: Path) -> None:
     """Raises RefusedError where what is `stated` are not the data that are scored here."""
     if {key: stated.get(key) for key in ours} != ours:
         theirs = f"{stated.get('package')} {stated.get('version')}"

@@ -19,7 +19,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -39,6 +39,7 @@ from rods.family.benchmarks.folder import Episode, Settings
 from rods.faults import NO_ANSWER
 from rods.llm import Client, Request
 from rods.tasks import AnyTask
+from rods.values import JsonObject, frozen
 
 if TYPE_CHECKING:
     from rods.trainer.engines.local import LocalEngine
@@ -89,7 +90,7 @@ class Troubled(Protocol):
     trouble: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ItemJob(Job):
     """A job with what is made for it alone: its tools, or its conversation."""
 
@@ -292,7 +293,7 @@ class EndpointReplies(Replies):
         dialect = self.job.dialect
         self._asked += 1
         key = (RANDOM_SEED, "evaluation", task.id, self.sample, self._asked)
-        tools: Sequence[dict[str, Any]] = ()
+        tools: Sequence[JsonObject] = ()
         if isinstance(dialect, NativeCalls):  # what is visible in this turn
             first = task.tools_at(0)
             now = set(task.tools_at(need.turn))
@@ -391,7 +392,7 @@ class NativeCalls(Protocol):
     """A dialect (rods.dialects) whose replies have the native form: its tools travel beside the
     messages."""
 
-    def tools(self, visible: Sequence[str], returned: Sequence[str]) -> list[dict[str, Any]]:
+    def tools(self, visible: Sequence[str], returned: Sequence[str]) -> list[JsonObject]:
         """The tools of a request: those visible from the start, then those that have returned."""
 
 
@@ -419,11 +420,11 @@ class NativeText:
         return reply_text(text, [])
 
 
-def messages(conversation: Sequence[Message]) -> list[dict[str, Any]]:
+def messages(conversation: Sequence[Message]) -> list[JsonObject]:
     """A conversation of the native form as chat-completion messages. Calls whose arguments are no
     JSON object, which servers would refuse to take back, are shown as the assistant's text, and
     their results as the user's."""
-    listed: list[dict[str, Any]] = []
+    listed: list[JsonObject] = []
     for message in conversation:
         if message.role == "assistant":
             reply = orjson.loads(message.content)

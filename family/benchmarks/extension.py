@@ -1,17 +1,17 @@
 """What benchmarks add to the core: a program, their items as tasks that training must not repeat,
 and a suite's table for the page."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rods.environments.registry import declared
 from rods.section import Section
+from rods.values import JsonMapping
 
 if TYPE_CHECKING:
     from rods.config import Config
     from rods.family.provides import Provides
-    from rods.observations import Json
     from rods.tasks import AnyTask
 
 FOLDER = "rods.family.benchmarks"
@@ -36,7 +36,7 @@ def _guarded(config: "Config") -> "Sequence[AnyTask]":
     return [task for benchmark in benchmarks for task in guarded(benchmark)]
 
 
-def _tables(run: Path) -> "Iterable[Mapping[str, Json]]":
+def _tables(run: Path) -> "Iterable[JsonMapping]":
     from rods.family.benchmarks.table import tables
 
     return tables(run)

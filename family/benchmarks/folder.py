@@ -12,7 +12,6 @@ policy's text may hold what a line of the log may not (lone surrogates, numbers 
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -28,6 +27,7 @@ from rods.evaluation.card import Card
 from rods.faults import NO_ANSWER
 from rods.files import read_regular
 from rods.tasks import HELD_OUT_SPLITS, SPLITS, TASK_TYPES, AnyTask, Split
+from rods.values import JsonMapping, JsonObject, frozen
 
 SETTINGS = "evaluation.json"
 EPISODES = "episodes.jsonl"
@@ -51,12 +51,12 @@ PARTS: dict[Part, tuple[Split, ...]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Settings:
     """`policy` says what is evaluated; `types` are the benchmark's kinds of items; `tasks_per_type`
     0 takes all; `samples` are episodes a task."""
 
-    policy: dict[str, Any]
+    policy: JsonObject
     part: Part = "held-out"
     types: tuple[str, ...] = TASK_TYPES
     tasks_per_type: int = 0
@@ -68,9 +68,9 @@ class Settings:
     temperature: float = COLDEST
     top_p: float = 1.0
     max_tokens: int = 4096  # of one output
-    user: dict[str, Any] | None = None  # who plays the user, where a model does
-    encoder: dict[str, Any] | None = None  # what embeds texts, where something does
-    search: dict[str, Any] | None = None  # where the web is searched
+    user: JsonObject | None = None  # who plays the user, where a model does
+    encoder: JsonObject | None = None  # what embeds texts, where something does
+    search: JsonObject | None = None  # where the web is searched
 
     @property
     def greedy(self) -> bool:
@@ -101,7 +101,7 @@ class Settings:
         return chosen
 
 
-def open_folder(folder: Path, settings: Settings, benchmark: Mapping[str, Any]) -> None:
+def open_folder(folder: Path, settings: Settings, benchmark: JsonMapping) -> None:
     """Makes `folder` for `settings` and `benchmark`, or finds it made for the same. Raises
     RefusedError with what differs, UserError for a folder that is something else."""
     ours = {"format": 1, **benchmark, **orjson.loads(orjson.dumps(settings))}
@@ -127,11 +127,11 @@ def open_folder(folder: Path, settings: Settings, benchmark: Mapping[str, Any]) 
         )
 
 
-def recorded_settings(folder: Path) -> tuple[dict[str, Any], Settings]:
+def recorded_settings(folder: Path) -> tuple[JsonObject, Settings]:
     """The content of evaluation.json, and the settings in it. Raises UserError for a folder without
     it."""
     try:
-        content: dict[str, Any] = orjson.loads(read_regular(folder / SETTINGS))
+        content: JsonObject = orjson.loads(read_regular(folder / SETTINGS))
         fields = {name: content[name] for name in Settings.__dataclass_fields__ if name in content}
         return content, Settings(**{**fields, "types": tuple(content["types"])})
     except (OSError, KeyError, TypeError, orjson.JSONDecodeError) as error:
@@ -140,7 +140,7 @@ def recorded_settings(folder: Path) -> tuple[dict[str, Any], Settings]:
         ) from error
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Episode:
     """One finished episode. `task` is what the benchmark calls the item, `result` what its result
     files hold (or what `TaskMaker.episode` says); `cut` counts outputs that were cut at the token
@@ -158,7 +158,7 @@ class Episode:
         return self.task, self.sample
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Score:
     """What an episode earned, by each of the benchmark's measures, 0 to 1, on an item of this
     `kind`."""

@@ -26,6 +26,7 @@ from rods.family.benchmarks.folder import (
     SystemPrompt,
 )
 from rods.files import BULK, sha256_of
+from rods.values import JsonObject, frozen
 
 T = TypeVar("T")
 Precision = Literal["auto", "float32", "bf16"]
@@ -142,13 +143,13 @@ class Options:
     budget_requests: Annotated[int, _limit("requests in all; 0: no limit")] = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Source:
     """`about` is the policy as evaluation.json records it; `protocol` and `system_prompt` are those
     it was trained with; `operation` says how local weights are computed."""
 
     kind: Kind
-    about: dict[str, Any]
+    about: JsonObject
     path: Path = field(default_factory=Path)
     endpoint: Endpoint | None = None
     budgets: Budgets = field(default_factory=Budgets)
@@ -299,7 +300,7 @@ def _endpoint(options: Options) -> Source:
         )
     else:
         endpoint = _served(options.model, options.url, options.key_env, options)
-    about: dict[str, Any] = {
+    about: JsonObject = {
         "kind": "endpoint",
         "name": options.name or endpoint.model,
         "model": endpoint.model,

@@ -6,7 +6,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 from rods.console.output import estimated
 from rods.errors import UserError
@@ -25,15 +24,16 @@ from rods.family.benchmarks.folder import (
     episodes,
     lost,
 )
+from rods.values import JsonMapping, JsonObject
 
 SHOWN = 20  # differences from the official scorer that are listed
 
 
-def report(folder: Path) -> dict[str, Any]:
+def report(folder: Path) -> JsonObject:
     """The scores of the evaluation in `folder` from its recorded episodes, whose result files it
     writes. Raises UserError, RefusedError."""
     content, settings, benchmark = opened(folder)
-    about: dict[str, Any] = {"settings": content, "about": benchmark.about()}
+    about: JsonObject = {"settings": content, "about": benchmark.about()}
     about |= {name: content[name] for name in ("data", "environment") if name in content}
     if isinstance(benchmark, Packaged):
         _write_results(folder, settings, benchmark)
@@ -68,7 +68,7 @@ def report(folder: Path) -> dict[str, Any]:
 
 def _table(
     means: Mapping[str, Mapping[str, float]], kinds: Mapping[str, str], order: Sequence[str]
-) -> dict[str, Any]:
+) -> JsonObject:
     """The measures of the tasks in `kinds` (by name), by kind in this order and over all."""
     return {
         kind: {
@@ -81,7 +81,7 @@ def _table(
     }
 
 
-def lines(summary: Mapping[str, Any]) -> Iterator[str]:
+def lines(summary: JsonMapping) -> Iterator[str]:
     """The report as text."""
     settings = summary["settings"]
     ends = summary["ends"]
@@ -126,7 +126,7 @@ def lines(summary: Mapping[str, Any]) -> Iterator[str]:
         yield "INCOMPLETE: these are the scores of the tasks that are there"
 
 
-def cell(estimate: Mapping[str, Any], sign: str = "") -> str:
+def cell(estimate: JsonMapping, sign: str = "") -> str:
     """A share in percent, with its interval; `sign` is "+" for differences."""
     mean = f"{100 * estimate['mean']:>{sign}6.1f}"
     interval = estimate["interval"]
@@ -135,7 +135,7 @@ def cell(estimate: Mapping[str, Any], sign: str = "") -> str:
     return f"{mean} [{100 * interval[0]:{sign}5.1f}, {100 * interval[1]:{sign}5.1f}]"
 
 
-def compare(before: Path, after: Path) -> dict[str, Any]:
+def compare(before: Path, after: Path) -> JsonObject:
     """Two evaluations of the same tasks, after − before in pairs by task: {"differences": by
     measure, "kinds": the verdict by kind of task, before, after and difference, "left_out",
     "cards_differ", "lost": what each lacks, as text}. Raises UserError where no task was played in
@@ -173,7 +173,7 @@ def _pairs_by_kind(
     new: Mapping[str, float],
     kinds: Mapping[str, str],
     order: Sequence[str],
-) -> dict[str, Any]:
+) -> JsonObject:
     """Both means and the paired difference, over the tasks that both score, of each kind and of
     all."""
     rows = {}
@@ -189,7 +189,7 @@ def _pairs_by_kind(
     return rows
 
 
-def compared_lines(compared: Mapping[str, Any]) -> Iterator[str]:
+def compared_lines(compared: JsonMapping) -> Iterator[str]:
     """`compare` as text."""
     yield f"{compared['after']} less {compared['before']}, in pairs by task"
     for measure, difference in compared["differences"].items():
@@ -205,14 +205,14 @@ def compared_lines(compared: Mapping[str, Any]) -> Iterator[str]:
     yield from lost_lines(compared)
 
 
-def lost_lines(compared: Mapping[str, Any]) -> Iterator[str]:
+def lost_lines(compared: JsonMapping) -> Iterator[str]:
     """What two evaluations of `compare` lack, where that differs."""
     if "lost" in compared["cards_differ"]:
         before, after = compared["lost"]
         yield f"left out: {before} before, {after} after; the difference may be theirs"
 
 
-def check(folder: Path) -> dict[str, Any]:
+def check(folder: Path) -> JsonObject:
     """Both verdicts on every recorded episode: {"episodes", "valid", "equal", "different": [[id,
     sample, ours], …]}. Raises UserError for a folder that is no evaluation on a benchmark."""
     content, settings, benchmark = opened(folder)
@@ -236,7 +236,7 @@ def check(folder: Path) -> dict[str, Any]:
     }
 
 
-def checked_lines(checked: Mapping[str, Any]) -> Iterator[str]:
+def checked_lines(checked: JsonMapping) -> Iterator[str]:
     """`check` as text."""
     package = f"{checked['data']['package']} {checked['data']['version']}"
     valid = checked["valid"]

@@ -27,6 +27,7 @@ from rods.family.benchmarks.benchmarks import declared_benchmarks, named
 from rods.family.benchmarks.folder import described
 from rods.family.benchmarks.guard import overlaps
 from rods.family.benchmarks.output_sources import Options
+from rods.values import JsonMapping, JsonObject
 
 PLACES = ("start", "end")
 
@@ -38,7 +39,7 @@ def play(
     end_url: str,
     options: Options,
     evaluate: Callable[[Path, Options], int],
-) -> dict[str, Any]:
+) -> JsonObject:
     """Plays what is left of the suite by `evaluate(folder, options)`, and compares: {"run", "rows":
     by benchmark as of `scores.compare`, with `cards` and `usage`, "left_out": by benchmark why,
     "totals", "overlaps", "incomplete"}. Raises UserError."""
@@ -68,7 +69,7 @@ def play(
             remedy="give both",
         )
     policies = _policies(run, start_url, end_url, options)
-    compared: dict[str, Any] = {
+    compared: JsonObject = {
         "run": str(run),
         "rows": {},
         "left_out": {},
@@ -126,7 +127,7 @@ def _policies(
     return policies
 
 
-def _about(folders: Sequence[Path]) -> dict[str, Any]:
+def _about(folders: Sequence[Path]) -> JsonObject:
     """Cards of both evaluations, and what calls of servers have cost."""
     return {
         "cards": [described(folder) for folder in folders],
@@ -142,7 +143,7 @@ def _spent(folder: Path) -> Spent:
     return spent
 
 
-def totals(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def totals(rows: Mapping[str, JsonMapping]) -> JsonObject:
     """The weighted totals that benchmarks declare: {name: {"before", "after"} as shares, or
     {"lacks": kinds}}. What was played in part alone lacks, too; each row's `items` says how many
     there are of a kind."""
@@ -171,9 +172,7 @@ def totals(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     return sums
 
 
-def weighted(
-    parts: Sequence[Mapping[str, Any]], kinds: Mapping[str, Mapping[str, Any]], place: str
-) -> float:
+def weighted(parts: Sequence[JsonMapping], kinds: Mapping[str, JsonMapping], place: str) -> float:
     """The mean of parts by their weights, of what `kinds` have in `place`."""
 
     def mean(listed: Any) -> float:
@@ -200,7 +199,7 @@ def _names(listed: Any) -> list[str]:
     )
 
 
-def lines(compared: Mapping[str, Any]) -> Iterator[str]:
+def lines(compared: JsonMapping) -> Iterator[str]:
     """The suite as text."""
     width = max([24, *(len(kind) for row in compared["rows"].values() for kind in row["kinds"])])
     how = "start and end, in percent, with 95 % intervals; differences in pairs by item"
@@ -227,7 +226,7 @@ def lines(compared: Mapping[str, Any]) -> Iterator[str]:
     yield from notes(compared)
 
 
-def notes(compared: Mapping[str, Any]) -> Iterator[str]:
+def notes(compared: JsonMapping) -> Iterator[str]:
     """What is to be known of the table: totals, and what is not alike, overlaps or is left out."""
     for name, total in compared["totals"].items():
         if "lacks" in total:

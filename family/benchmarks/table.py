@@ -5,7 +5,7 @@ whatever lies there."""
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import orjson
 from pydantic import BaseModel, Field, FiniteFloat
@@ -14,6 +14,7 @@ from rods.buffers.log.disk import replace
 from rods.buffers.run import runfolder
 from rods.errors import UserError
 from rods.files import read_regular
+from rods.values import JsonMapping, JsonObject
 
 SUITE = Path(runfolder.EVALUATION) / "suite"
 TABLE = SUITE / "table.json"
@@ -44,7 +45,7 @@ class _Table(BaseModel):
     notes: list[str]
 
 
-def write(run: Path, rows: Mapping[str, Mapping[str, Any]], notes: Sequence[str]) -> None:
+def write(run: Path, rows: Mapping[str, JsonMapping], notes: Sequence[str]) -> None:
     """Keeps `kinds` of each benchmark's row (`scores.compare`), and sentences about them, in the
     run's folder."""
     content = {"rows": {name: row["kinds"] for name, row in rows.items()}, "notes": [*notes]}
@@ -52,7 +53,7 @@ def write(run: Path, rows: Mapping[str, Mapping[str, Any]], notes: Sequence[str]
     replace(run / TABLE, orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n")
 
 
-def tables(run: Path) -> Iterator[dict[str, Any]]:
+def tables(run: Path) -> Iterator[JsonObject]:
     """As the page's `TABLES` has them; nothing where no suite was played. A file that is no such
     table is a note."""
     try:
@@ -65,7 +66,7 @@ def tables(run: Path) -> Iterator[dict[str, Any]]:
     pairs = (
         (name, kind, pair) for name, kinds in content.rows.items() for kind, pair in kinds.items()
     )
-    by_benchmark: dict[str, list[dict[str, Any]]] = {}
+    by_benchmark: dict[str, list[JsonObject]] = {}
     for name, kind, pair in islice(pairs, MOST_ROWS):
         estimates = {"start": pair.before, "end": pair.after, "difference": pair.difference}
         cells = {key: value.model_dump() for key, value in estimates.items()}

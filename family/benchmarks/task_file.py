@@ -21,6 +21,7 @@ from rods.family.benchmarks.folder import Episode, Part, Score, Settings
 from rods.observations import Rollout
 from rods.players import Players
 from rods.tasks import TASK_TYPES, AnyTask, read_tasks
+from rods.values import JsonMapping, JsonObject
 
 
 class TaskFile(Benchmark):
@@ -35,7 +36,7 @@ class TaskFile(Benchmark):
 
     def __init__(
         self,
-        described: Mapping[str, Any],
+        described: JsonMapping,
         path: Path | None = None,
         environments: Environments | None = None,
     ) -> None:
@@ -53,7 +54,7 @@ class TaskFile(Benchmark):
     def identifier(self, task: AnyTask) -> str:
         return task.id
 
-    def identity(self, tasks: Sequence[AnyTask]) -> dict[str, Any]:
+    def identity(self, tasks: Sequence[AnyTask]) -> JsonObject:
         for task in tasks:
             assert self.environments is not None
             installed = self.environments.load(task.environment.name)

@@ -3,11 +3,12 @@ for each tool and check, whoever writes its parts; and the plan of one whose par
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from rods.environments import addressed
 from rods.files import read_toml
+from rods.values import frozen
 
 HEAD, FOOT = read_toml(Path(__file__).with_suffix(".toml")).values()
 _IMPORTS = r"(?:(?:from|import) .*\n)*"
@@ -39,7 +40,7 @@ def check(source: str) -> str:
 STATE_PART = "the state"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlannedTool:
     """A tool of a plan. `takes`: its parameters after the state, each with what it is."""
 
@@ -58,7 +59,7 @@ class PlannedTool:
         return f"{self.name}({', '.join(self.takes)}), group {self.group}, {does}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WorldPlan:
     """What a world is to be (003 eq. 2): `tables` by name with what is known of an entry, `rules`
     in words."""
@@ -74,7 +75,7 @@ class WorldPlan:
         return "\n".join([self.topic, *(f"- {rule}" for rule in self.rules)])
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WorldProgram:
     """A planned world with the source of its `state` and of each tool, and of check functions, by
     name."""

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 from rods.analysis.sampling import Sampler
 from rods.calls import Call
@@ -22,6 +21,7 @@ from rods.family.environments.procedural import operations, skeletons
 from rods.family.environments.procedural.scenarios import draw_scenario
 from rods.family.environments.programs import placed
 from rods.functions import made_by
+from rods.values import JsonObject
 from rods.worlds.pinned import tool_of
 
 MOST_TOOLS = 24  # of its worlds
@@ -216,7 +216,7 @@ def _condition(check: Call) -> str:
     return f"The check {skeletons.words(check.name)} holds for {values or 'all'}."
 
 
-def _tool(document: dict[str, Any]) -> Tool:
+def _tool(document: JsonObject) -> Tool:
     return tool_of({**document, "inputSchema": document["parameters"]}, "any")
 
 

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from statistics import fmean
-from typing import Annotated, Any
+from typing import Annotated
 
 import orjson
 from cyclopts import Parameter
@@ -27,8 +27,9 @@ from rods.errors import RefusedError, UserError
 from rods.files import made_whole, read_toml, unpacked_lines
 from rods.functions import named_function
 from rods.tasks import read_tasks
+from rods.values import JsonObject
 
-Row = dict[str, Any]
+Row = JsonObject
 CARD = Path(__file__).with_name("card.txt").read_text(encoding="utf-8")
 TABLES = read_toml(Path(__file__).with_name("tables.toml"))
 FORMATS = "jsonl" + "".join(

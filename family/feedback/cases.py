@@ -2,7 +2,7 @@
 agents were asked about, and which texts are in force. Every question counts as an attempt, unless
 no endpoint answered it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -15,6 +15,7 @@ from rods.buffers.run.run import Run
 from rods.family.feedback.gates import GroundTruthValues, failing, feedback_faults
 from rods.family.feedback.hints import Approved, ApprovedText, failure_id
 from rods.family.feedback.settings import DROPPED, FEEDBACK, settings_of
+from rods.values import JsonMapping, JsonObject
 
 
 @dataclass(slots=True)
@@ -112,7 +113,7 @@ class FeedbackNotes:
     def poll(self) -> None:
         self._fold.poll()
 
-    def fields(self, stage: Any, fixed: Mapping[str, Any]) -> dict[str, Any]:
+    def fields(self, stage: Any, fixed: JsonMapping) -> JsonObject:
         if stage.feedback != "agents":
             return {}
         first = fixed.get("feedback")
@@ -126,7 +127,7 @@ class FeedbackNotes:
         }
         return {"feedback": note}
 
-    def opened(self, closing: Mapping[str, Any]) -> Approved | None:
+    def opened(self, closing: JsonMapping) -> Approved | None:
         note = closing.get("feedback")
         if note is None:
             return None

@@ -11,7 +11,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -43,13 +43,14 @@ from rods.logs import log
 from rods.prompts import load
 from rods.tasks import AnyTask
 from rods.transcripts import line
+from rods.values import JsonObject, frozen
 
 NAME = "feedback"  # of the extension, and of its accounts
 REST = 30.0  # seconds until anybody is asked again after no endpoint answered
 OBJECTION = "An earlier answer to this was not accepted, and why:\n{objected}\nWrite a better one."
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RepeatedFailure:
     """A kind of failure to be asked about, with its id and the environment that it was met in."""
 
@@ -323,7 +324,7 @@ FORMS = read_forms(Path(__file__).with_name("forms.toml"))
 OTHERS = 60  # tools of the class that are shown
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Proposal:
     """What the generator wrote. `needed`: whether the refusal should say more at all; `remedy` is
     None where it names none."""
@@ -335,7 +336,7 @@ class Proposal:
     remedy: Remedy | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Opinion:
     """What the judge found: its four verdicts, why, and whether it said itself what follows from
     them."""
@@ -356,7 +357,7 @@ async def propose(
 ) -> Proposal:
     """Raises ComposeError for an answer that cannot be read, EndpointError, BudgetSpent."""
 
-    def read(answer: dict[str, Any]) -> Proposal:
+    def read(answer: JsonObject) -> Proposal:
         kind = answer["remedy"]
         parts = {name: answer[name].strip().strip("`'\"") for name in ("tool", "argument", "shape")}
         remedy = None if kind == "none" else Remedy(kind, **parts)
@@ -391,7 +392,7 @@ async def judge(
 ) -> Opinion:
     """Raises ComposeError for an answer that cannot be read, EndpointError, BudgetSpent."""
 
-    def read(answer: dict[str, Any]) -> Opinion:
+    def read(answer: JsonObject) -> Opinion:
         verdicts = {name: answer[name] for name in gates.VERDICTS}
         why = answer.get("suggestion", "").strip() or answer["reason"].strip()
         failed = gates.failing(verdicts)

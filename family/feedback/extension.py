@@ -1,6 +1,6 @@
 """What feedback adds to the core."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ from rods.family.feedback.settings import (
     mines,
 )
 from rods.files import read_toml
+from rods.values import JsonMapping
 
 if TYPE_CHECKING:
     from rods.buffers.audit.rederivation import Findings
@@ -26,9 +27,9 @@ if TYPE_CHECKING:
     from rods.family.feedback.failures import Mining
     from rods.family.provides import Provides
     from rods.interfaces import Interface
-    from rods.observations import Json
     from rods.rules.step_folds import StepFold
     from rods.tasks import AnyTask
+    from rods.values import Json
 
 # a hint of an interface knows the call itself, and a rule could only say it again
 ORDER = 10
@@ -83,7 +84,7 @@ def _fold(config: "Config") -> "Mining | None":
     return Mining(config.feedback) if by_agents(config) else None
 
 
-def _episode_fields(trace: "Trace", config: "Config", stage: int) -> "Mapping[str, Json]":
+def _episode_fields(trace: "Trace", config: "Config", stage: int) -> "JsonMapping":
     from rods.family.feedback.failures import failed_calls
 
     if not mines(config, stage):

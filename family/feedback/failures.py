@@ -25,6 +25,7 @@ from rods.calls import Call
 from rods.environments.base import Result
 from rods.family.feedback.settings import Feedback
 from rods.rules.step_folds import StepFold
+from rods.values import JsonMapping, JsonObject
 
 # What a rollout's record holds of its failed calls: kinds, characters of a pattern, arguments,
 # characters of a shape.
@@ -148,7 +149,7 @@ def shape(value: Any) -> str:
     return _JSON.get(type(value), "null")
 
 
-def failed_calls(pairs: Iterable[tuple[Call, Result]]) -> list[dict[str, Any]]:
+def failed_calls(pairs: Iterable[tuple[Call, Result]]) -> list[JsonObject]:
     """The failures among the calls of a rollout, for its record: the first `MOST_FAILED` kinds, as
     `FailedCall`."""
     kinds: dict[tuple[str, str], FailedCall] = {}
@@ -194,7 +195,7 @@ class Mining(StepFold):
         self.key = rules.model_dump()
         self._found: dict[tuple[str, str], MinedFailure] = {}
 
-    def apply(self, step: int, groups: Iterable[Mapping[str, Any]]) -> None:
+    def apply(self, step: int, groups: Iterable[JsonMapping]) -> None:
         """The group records of a closed step."""
         for group in groups:
             for rollout in group.get("rollouts", ()):
@@ -217,7 +218,7 @@ class Mining(StepFold):
             (record["tool"], record["pattern"]): MinedFailure(**record) for record in state
         }
 
-    def _count(self, step: int, task: str, failed: Mapping[str, Any]) -> None:
+    def _count(self, step: int, task: str, failed: JsonMapping) -> None:
         key = failed["tool"], failed["pattern"]
         kind = self._found.get(key)
         if kind is None:

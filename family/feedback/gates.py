@@ -7,7 +7,6 @@ import random
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -21,6 +20,7 @@ from rods.environments.base import Environment, Instance, Parameter, Result, Too
 from rods.family.feedback.failures import pattern, shape
 from rods.family.feedback.hints import tools_named
 from rods.tasks import AnyTask, Task
+from rods.values import frozen
 
 # characters of a text
 LONGEST = 300
@@ -297,7 +297,7 @@ TRIES = 40  # calls of another tool, or values of an argument, that are tried
 FILLED = 3  # values that are made of one shape
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Remedy:
     """What a text advises. `tool`: the other one of `look_up` and `first`; `argument`: of the
     failing tool, for `look_up` and `argument`; `shape`: for `argument`."""
@@ -333,7 +333,7 @@ class Remedy:
         return wanted
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RefusedCall:
     """A refused call in the world of another task; `known` are values that its conversation speaks
     of, `calls` its ground truth."""

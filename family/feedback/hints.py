@@ -27,6 +27,7 @@ from rods.interfaces.remedies import (
     related,
     similar,
 )
+from rods.values import frozen
 
 # raise it whenever a hint changes: windows are kept apart by it (a golden test tells)
 VERSION = "hints-2"
@@ -99,7 +100,7 @@ TEXTS_VERSION = "agents-1"  # raise it whenever the same texts are shown otherwi
 _WORD = re.compile(r"\w+")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ApprovedText:
     """What answers a refusal of `tool` whose words have this `pattern`."""
 

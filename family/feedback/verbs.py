@@ -3,10 +3,10 @@ that is taken back."""
 
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
 
@@ -19,6 +19,7 @@ from rods.console.output import RunFolder, print_result
 from rods.errors import RefusedError, UserError
 from rods.family.feedback.cases import FeedbackCase, FeedbackFold
 from rods.family.feedback.settings import DROPPED
+from rods.values import JsonMapping, JsonObject
 
 LONGEST = 300  # characters of a reason
 Failure = Annotated[str, Parameter(help="The id of a failure, or its first digits.")]
@@ -62,7 +63,7 @@ def drop(run: RunFolder, failure: Failure, /, *, why: Why = "", as_json: Json = 
     print_result(as_json, asdict(case), line)
 
 
-def _summary(counts: Mapping[str, Any]) -> str:
+def _summary(counts: JsonMapping) -> str:
     reasons = ", ".join(f"{count} × {reason}" for reason, count in counts["reasons"].items())
     states = "{approved} approved, {dropped} dropped, {open} open, {given_up} given up".format(
         **counts
@@ -80,7 +81,7 @@ def cases(run: Run) -> list[FeedbackCase]:
     return list(fold.cases.values())
 
 
-def counts(listed: Sequence[FeedbackCase]) -> dict[str, Any]:
+def counts(listed: Sequence[FeedbackCase]) -> JsonObject:
     """How many failures there are in each state, how many questions were put about them, and how
     many were given up for which reason (up to its colon: what the last answer met with is its
     own)."""

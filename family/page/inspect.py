@@ -3,7 +3,7 @@ variants cost."""
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
 
@@ -18,6 +18,7 @@ from rods.family.page.task_history import TaskHistory, task_history, task_list
 from rods.model_json import mapped
 from rods.tasks import OpenTask, Task
 from rods.turn_statistics import Dynamics, shares
+from rods.values import JsonObject
 
 RECENT = 10  # groups of a task whose labels are summed up turn by turn
 Listed = Annotated[
@@ -67,7 +68,7 @@ def inspect(
         print_result(as_json, history.as_json(), _lines(history))
 
 
-def _list_line(task: dict[str, Any]) -> str:
+def _list_line(task: JsonObject) -> str:
     now = "active" if task["active"] else "not active"
     return (
         f"{task['id']}  {task['type']:<12} {task['zone'] or 'no zone':<9} generation "

@@ -9,6 +9,7 @@ from urllib.parse import quote, urlencode
 
 from rods.errors import RodsError
 from rods.family.page.server import MODULES, Registry, hashed, import_map, script_json, static
+from rods.values import JsonObject
 
 STOPS = 60  # steps of the boundary's slider; boundary.js counts alike
 TASKS = 50  # of a run, the latest variants first
@@ -16,7 +17,7 @@ START = 'import "main";'
 SAFE = "!*'()~"  # in an address, as encodeURIComponent has it
 
 
-def export_page(registry: Registry, folder: Path) -> tuple[Path, dict[str, dict[str, Any]]]:
+def export_page(registry: Registry, folder: Path) -> tuple[Path, dict[str, JsonObject]]:
     """Writes `folder`/index.html, which holds every run of `registry`; returns its path, and what
     the view `report` says of each run, by name. An earlier page is replaced. Raises UserError for a
     run that cannot be read."""
@@ -68,7 +69,7 @@ def _answers(registry: Registry, name: str) -> Iterator[tuple[str, Any]]:
             yield f"{kept[0]}&step={step}", kept[1]
 
 
-def _page(answers: dict[str, Any]) -> str:
+def _page(answers: JsonObject) -> str:
     """The page with everything inside. Scripts run by their hashes, modules from data: addresses
     alone."""
     encoded = {name: base64.b64encode(static(f"{name}.js").encode()).decode() for name in MODULES}

@@ -16,8 +16,9 @@ from rods.evaluation.heldout import scored
 from rods.evaluation.scoring import compared_sentence
 from rods.family.page.follower import DECISIONS, Follower
 from rods.files import module_table
-from rods.observations import ROLES, JsonObject
+from rods.observations import ROLES
 from rods.rules.zones import zone_of
+from rods.values import JsonObject
 
 NONE = -1  # in place of a step
 WORDS = module_table(__file__)

@@ -25,6 +25,7 @@ from rods.console.output import find_runs, json_bytes
 from rods.errors import RodsError, UserError
 from rods.family.page.follower import Follower
 from rods.family.page.views import VIEWS
+from rods.values import JsonObject
 
 # and the port: pages at other ports of this machine have tokens of their own
 COOKIE = "rods_token_"
@@ -52,7 +53,7 @@ class Registry:
         """As of `find_runs`."""
         return find_runs(self._paths)
 
-    def listing(self) -> dict[str, Any]:
+    def listing(self) -> JsonObject:
         """The runs as the page chooses among them."""
         return {
             "runs": [{"name": name, "folder": str(folder)} for name, folder in self.names().items()]

@@ -18,10 +18,10 @@ from rods.errors import UserError
 from rods.family.page.columns import Columns
 from rods.family.page.follower import UNKNOWN, Follower
 from rods.files import unpacked_lines
-from rods.observations import JsonObject
 from rods.rules.tracker import Window
 from rods.tasks import TASK_TYPES, AnyTask
 from rods.turn_statistics import dynamics
+from rods.values import JsonObject
 
 SAID = 300  # characters of what a failed candidate came to
 # What a decision's record says besides its kind and place.

@@ -25,8 +25,8 @@ from rods.family.page.follower import COUNTS, DECISIONS, DYNAMICS, Follower
 from rods.family.page.report import report
 from rods.family.page.task_history import kept_rollouts, task_history
 from rods.faults import LABELS, Gate
-from rods.observations import Json, JsonObject
 from rods.rules.zones import ZONES
+from rods.values import JsonMapping, JsonObject
 
 POINTS = 2_000  # of a curve
 PAGE = 200  # rows of a list
@@ -310,7 +310,7 @@ def funnel(follower: Follower, query: Query) -> JsonObject:
 # its `source`, sentences as `notes`, and `rows` with a `name` and estimates of `start`, `end` and
 # `difference` (rods.evaluation.scoring.Estimate). Bounded, whatever lies there; a file that cannot
 # be read is a note
-TABLES: Door[Callable[[Path], Iterable[Mapping[str, Json]]]] = Door("tables")
+TABLES: Door[Callable[[Path], Iterable[JsonMapping]]] = Door("tables")
 
 
 def compare(follower: Follower, query: Query) -> JsonObject:

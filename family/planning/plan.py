@@ -7,9 +7,9 @@ comes from (plan.toml)."""
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import orjson
 import yaml
@@ -24,6 +24,7 @@ from rods.rules.curriculum import writes
 from rods.rules.order import epoch_steps
 from rods.tasks import AnyTask
 from rods.trainer.prerequisites import split
+from rods.values import JsonObject, frozen
 
 # bytes
 FLOAT = 4
@@ -50,7 +51,7 @@ SIZES = (
 Rates = Mapping[str, tuple[float, str]]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Launch:
     """How many processes train together, and how they share the policy."""
 
@@ -295,7 +296,7 @@ def _seconds(
     )
 
 
-def _stage_text(rules: dict[str, Any]) -> str:
+def _stage_text(rules: JsonObject) -> str:
     ends = f"{rules['epochs']} epochs" if rules["epochs"] else "the end of the run"
     until = f"a plateau, at the latest {ends}" if rules["until"] == "plateau" else ends
     aids = [
@@ -313,7 +314,7 @@ def _named(servers: Sequence[Endpoint]) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ModelShape:
     """Sizes of a causal language model: widths in numbers a token, `parameters` in all."""
 

@@ -8,7 +8,7 @@ labels give the same versions, whoever folds them."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from rods.canonical import rounded
@@ -17,6 +17,7 @@ from rods.faults import Label
 from rods.files import module_table
 from rods.rules.curriculum import stage_rules
 from rods.rules.step_folds import StepFold
+from rods.values import JsonMapping, JsonObject, frozen
 
 COMPONENTS = module_table(__file__, "components.toml")
 # Which labels call for a component.
@@ -25,7 +26,7 @@ ANSWERS: Mapping[str, frozenset[Label]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Change:
     """A component appears or goes with the next step: its labels made up `share` of the `labels`
     that were given."""
@@ -56,13 +57,13 @@ class Evolution(StepFold):
         self.shown = frozenset(state[0])
         self._profile = list(map(Counter, state[1]))
 
-    def closing(self, groups: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    def closing(self, groups: Sequence[JsonMapping]) -> JsonObject:
         """`evolved`: what a step with these groups (as recorded) changes; nothing where it changes
         nothing."""
         change = self._change(groups, self._with(groups)) if self._any else None
         return {} if change is None else {"evolved": asdict(change)}
 
-    def apply(self, step: int, groups: Sequence[Mapping[str, Any]]) -> None:
+    def apply(self, step: int, groups: Sequence[JsonMapping]) -> None:
         """Folds a closed step."""
         if not self._any:
             return
@@ -71,7 +72,7 @@ class Evolution(StepFold):
             self.shown ^= {change.component}
         self._profile = profile
 
-    def _with(self, groups: Sequence[Mapping[str, Any]]) -> list[Counter[str]]:
+    def _with(self, groups: Sequence[JsonMapping]) -> list[Counter[str]]:
         labels = (
             label
             for group in groups
@@ -81,7 +82,7 @@ class Evolution(StepFold):
         return [*self._profile, Counter(labels)][-self._curriculum.evolve_steps :]
 
     def _change(
-        self, groups: Sequence[Mapping[str, Any]], profile: Sequence[Counter[str]]
+        self, groups: Sequence[JsonMapping], profile: Sequence[Counter[str]]
     ) -> Change | None:
         counts = sum(profile, Counter[str]())
         if not (total := counts.total()) or not groups:

@@ -4,13 +4,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from rods.family.seal.settings import SEAL, Component, SealCurriculum, SealStage
+from rods.values import JsonMapping
 
 if TYPE_CHECKING:
     from rods.config import Config, Stage
     from rods.family.provides import Provides
     from rods.family.seal.evolution import Evolution
     from rods.interfaces import Interface
-    from rods.observations import Json, Record
+    from rods.observations import Record
     from rods.rules.step_folds import StepFold
 
 
@@ -55,7 +56,7 @@ class LearningComponents:
         change = closing.get("evolved")
         return inputs if change is None else _shown(inputs) ^ {change["component"]}
 
-    def cause(self, closing: "Record") -> "Mapping[str, Json] | None":
+    def cause(self, closing: "Record") -> "JsonMapping | None":
         change = closing.get("evolved")
         if change is None:
             return None

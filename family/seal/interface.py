@@ -9,7 +9,7 @@ cues and hints are made of documents and of what the policy wrote, guidelines ar
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, get_args
+from typing import get_args
 
 from rods.analysis.schemas import options
 from rods.calls import Call
@@ -22,6 +22,7 @@ from rods.faults import WRONG_ARGUMENTS
 from rods.interfaces import Identity, Shown, beside
 from rods.interfaces.remedies import LISTED, alike, misuses, named, similar
 from rods.prompts import load
+from rods.values import JsonMapping
 
 # raise it whenever a component says something else: windows are kept apart by it (a golden test
 # tells)
@@ -146,7 +147,7 @@ def section(name: str) -> str:
     return load(PROMPT).sections[name].strip()
 
 
-def _form(schema: Mapping[str, Any]) -> str:
+def _form(schema: JsonMapping) -> str:
     """Type and limits of a value in words: "integer 0 to 23", "list of string"; empty for plain
     text and where nothing is documented."""
     kind = schema.get("type")

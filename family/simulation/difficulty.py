@@ -24,7 +24,7 @@ Where the paper disagrees with itself, one reading is taken:
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import asdict, astuple
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -35,6 +35,7 @@ from rods.faults import INVALID_ENDS
 from rods.files import read_toml
 from rods.rules.step_folds import Place, StepFold
 from rods.rules.zones import counted_and_truncated
+from rods.values import JsonMapping, JsonObject, frozen
 
 # difficulty (§2.3.2)
 LOWEST = 1
@@ -44,7 +45,7 @@ RANGES: Mapping[str, tuple[int, int]] = read_toml(Path(__file__).with_suffix(".t
 SOFT: frozenset[Dimension] = frozenset({"tools", "calls", "turns", "persona", "ambiguity"})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Levels:
     """What one task is drawn with: numbers of tools and calls, and levels from 0 of the rest.
     `soft`: whether the five dimensions of `SOFT` were sampled below the current difficulty."""
@@ -111,14 +112,14 @@ def levels(
     return Levels(**values, soft=soft)
 
 
-def batch_mean(groups: Iterable[Mapping[str, Any]]) -> float | None:
+def batch_mean(groups: Iterable[JsonMapping]) -> float | None:
     """The mean reward over the valid rollouts of a closed step's groups (as recorded), in the range
     −1 to 1: what was earned, 2 · resolved / expected − 1, whatever was made of it for training.
     Groups that do not count are left out. None where nothing is left: broken machinery makes no
     task easier."""
     shares: list[float] = []
     for group in groups:
-        rollouts: Sequence[Mapping[str, Any]] = group["rollouts"]
+        rollouts: Sequence[JsonMapping] = group["rollouts"]
         if counted_and_truncated([entry["end"] for entry in rollouts])[0]:
             shares += [
                 entry["resolved"] / entry["expected"]
@@ -128,7 +129,7 @@ def batch_mean(groups: Iterable[Mapping[str, Any]]) -> float | None:
     return rounded(2 * math.fsum(shares) / len(shares) - 1) if shares else None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Faced:
     """What the drawn tasks of a step came to: their `difficulty`, how many `tasks`, and their mean
     reward from −1 to 1 (None where no rollout says anything)."""
@@ -164,7 +165,7 @@ class Difficulty(StepFold):
         self.value = value
         self.faced = None if faced is None else Faced(*faced)
 
-    def apply(self, step: int, groups: Iterable[Mapping[str, Any]]) -> None:
+    def apply(self, step: int, groups: Iterable[JsonMapping]) -> None:
         """Folds a closed step: of its groups those of drawn tasks."""
         drawn = [group for group in groups if group["role"] == "drawn"]
         if drawn:
@@ -179,7 +180,7 @@ class Difficulty(StepFold):
                 moved = self.value + (rules.step if mean > rules.up_above else -rules.step)
                 self.value = min(max(moved, LOWEST), HIGHEST)
 
-    def figures(self, place: Place) -> dict[str, Any]:
+    def figures(self, place: Place) -> JsonObject:
         """Gauges: `difficulty/next`, and of the last step `difficulty/<dimension>`, the level that
         it allowed."""
         if place == "checkpoint":
@@ -194,7 +195,7 @@ class Difficulty(StepFold):
             **{f"difficulty/{name}": at for name, at in levels.items()},
         }
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         """For people: the difficulty that is next, the latest step with drawn tasks, and the levels
         that its difficulty allowed them, before any soft sampling."""
         faced = self.faced

@@ -8,7 +8,7 @@ known of what a tool does.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -18,6 +18,7 @@ from rods.environments.base import Environment, Parameter, Tool
 from rods.errors import UserError, disk_error
 from rods.files import read_regular
 from rods.model_json import read_exact
+from rods.values import JsonMapping, frozen
 
 CATEGORIES = "categories.json"
 DEEPEST = 32  # references inside of references
@@ -37,7 +38,7 @@ OF_ONE: frozenset[Does] = frozenset({"reads", "changes", "removes"})
 OF_MANY: frozenset[Does] = frozenset({"lists", "finds"})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Effect:
     """What a tool does to things of the kind `entity`, which the field `key` names. Parameters
     called like a field say what it becomes (creates, changes) or has to be (lists, finds). `sets`
@@ -47,12 +48,12 @@ class Effect:
     does: Does
     entity: str = ""
     key: str = ""
-    sets: Mapping[str, Any] = field(default_factory=dict)
+    sets: JsonMapping = field(default_factory=dict)
     touches: frozenset[str] = frozenset()
     items: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SimulatedTool:
     """A tool's document, and what it does where that is known. `where` it was read, for
     messages."""
@@ -62,7 +63,7 @@ class SimulatedTool:
     where: str = field(default="", compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ToolRepository:
     """Tools by name, in the order in which they were read; `categories` says what each category is
     about."""
@@ -124,7 +125,7 @@ def _of_file(path: Path, categories: Mapping[str, str]) -> Iterator[SimulatedToo
 
 
 def read_tool(
-    record: Mapping[str, Any], category: str, where: str, root: Mapping[str, Any] | None = None
+    record: JsonMapping, category: str, where: str, root: JsonMapping | None = None
 ) -> SimulatedTool:
     """The tool that `record` names and describes, with JSON Schemas of its `parameters` and of its
     `result`, where that is known; `root` is what references point into, None: each schema itself.
@@ -149,9 +150,7 @@ def read_tool(
     return _checked(SimulatedTool(tool, where=where))
 
 
-def _schema(
-    what: str, schema: Any, root: Mapping[str, Any] | None, where: str
-) -> Mapping[str, Any]:
+def _schema(what: str, schema: Any, root: JsonMapping | None, where: str) -> JsonMapping:
     """A schema of an object, with what it refers to written out. Raises UserError for any
     other."""
     whole: Any = _inlined(schema, root or schema, where)
@@ -163,7 +162,7 @@ def _schema(
     return dict(whole)
 
 
-def _parameter(name: str, schema: Mapping[str, Any], required: bool) -> Parameter:
+def _parameter(name: str, schema: JsonMapping, required: bool) -> Parameter:
     """Examples are for whoever draws values; a policy that reads the document is not shown them."""
     rest = {key: value for key, value in schema.items() if key not in ("description", "default")}
     bare = _without_examples(rest)
@@ -214,7 +213,7 @@ def _effect(record: Any, tool: Tool, entities: Mapping[str, str], where: str) ->
         remedy = 'declare it in "entities", with the field that names one'
         raise UserError(f"is of the unknown entity {entity[:80]!r}", where=where, remedy=remedy)
     key = entities[entity]
-    properties: Mapping[str, Any] = (tool.result or {}).get("properties", {})
+    properties: JsonMapping = (tool.result or {}).get("properties", {})
     items = {
         name: schema["items"]
         for name, schema in properties.items()
@@ -264,7 +263,7 @@ def _read(path: Path) -> Any:
         raise UserError(f"is no JSON: {error}", where=str(path), remedy="correct it") from error
 
 
-def _inlined(schema: Any, root: Mapping[str, Any], where: str, depth: int = 0) -> Any:
+def _inlined(schema: Any, root: JsonMapping, where: str, depth: int = 0) -> Any:
     """`schema` with the references into `root` replaced by what they name. Raises UserError for one
     that names nothing, and for schemas that contain themselves, which no prompt could show."""
     if depth > DEEPEST:

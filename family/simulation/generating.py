@@ -6,7 +6,7 @@ known to it. A task is a pure function of repository, levels, random seed, step 
 import random
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import date
 from itertools import chain
 from pathlib import Path
@@ -28,6 +28,7 @@ from rods.family.simulation.documents import SimulatedTool, ToolRepository
 from rods.files import read_toml
 from rods.prompts import load
 from rods.tasks import AnyTask, EnvironmentRef, OpenTask
+from rods.values import JsonMapping, JsonObject, frozen
 
 PHRASES = read_toml(Path(__file__).with_name("phrases.toml"))
 OPTIONAL = 0.35  # share of the optional arguments that a call gives
@@ -51,7 +52,7 @@ _MACHINE_WORD = re.compile(r"[a-z]+(?:_[a-z]+)+")
 _ISO = re.compile(r"\d{4}-\d\d-\d\d")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Errand:
     """What models that play may be told of a task: the user's `intent` and `manner`, what it
     `knows` (topic → its words), the `calls` that are expected of the policy, and the `criteria`
@@ -73,7 +74,7 @@ class Errand:
         return Errand(" ".join(task.user.texts), "", {}, task.goal_calls, criteria)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DrawnTask(Errand):
     """A task of a generator. `tools` are offered to the policy. The user opens with `first_query`;
     `further` are the requests of its later turns; it knows all that the calls need, and `hidden`
@@ -102,7 +103,7 @@ class Wanted(NamedTuple):
 Generator = Callable[[Sequence[Wanted]], Sequence[AnyTask]]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Fact:
     """An argument as the user knows it: a `topic` that can be asked about, and how its value is
     said."""
@@ -136,10 +137,7 @@ def draw_task(
 
 
 def open_task(
-    drawn: DrawnTask,
-    environment: EnvironmentRef,
-    *,
-    provenance: Mapping[str, Any] = MappingProxyType({}),
+    drawn: DrawnTask, environment: EnvironmentRef, *, provenance: JsonMapping = MappingProxyType({})
 ) -> OpenTask:
     """The task of a run. Its rubric names the criteria that count and has the expected calls; its
     limits are the caps of its levels. A user whose first query hides something has one text more
@@ -191,7 +189,7 @@ def _calls(tools: Sequence[SimulatedTool], count: int, rng: random.Random) -> li
     """`count` different calls in a sensible order, fewer where there are no more; of different
     tools if possible."""
     placed: list[tuple[int, Call]] = []
-    identifiers: dict[str, Any] = {}  # identifiers by parameter
+    identifiers: JsonObject = {}  # identifiers by parameter
     order = rng.sample(list(tools), len(tools))
     for entry in chain(order, order, order):
         call = _call(entry, identifiers, rng)
@@ -210,7 +208,7 @@ def _place(entry: SimulatedTool) -> int:
     return ORDER["removes"] if ends else ORDER[entry.effect.does]
 
 
-def _call(entry: SimulatedTool, identifiers: dict[str, Any], rng: random.Random) -> Call | None:
+def _call(entry: SimulatedTool, identifiers: JsonObject, rng: random.Random) -> Call | None:
     """A call with drawn arguments; None where they do not conform, since a schema says more than is
     understood."""
     optional = [parameter for parameter in entry.tool.parameters if not parameter.required]

@@ -17,12 +17,13 @@ from rods.calls import Call
 from rods.canonical import canonical
 from rods.environments.base import Result
 from rods.family.simulation.documents import OF_MANY, OF_ONE, Effect, SimulatedTool
+from rods.values import JsonMapping, JsonObject, frozen
 
 Status = Literal["ok", "not_found", "refused"]
-Fields = Mapping[str, Any]
+Fields = JsonMapping
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ToolAnswer:
     """What a simulated tool answers: a value, or a message why it has none. `not_found`: what was
     asked for is not there; `refused`: anything else that it will not do."""
@@ -44,7 +45,7 @@ class _Thing:
     """A thing and what was shown of it. Not `there`: it was removed, or was looked for and not
     found."""
 
-    fields: dict[str, Any] = field(default_factory=dict)
+    fields: JsonObject = field(default_factory=dict)
     there: bool = True
     changed: bool = False  # by a call: created, changed or removed
 
@@ -59,7 +60,7 @@ class Ledger:
         # by entity and key, what was met last stands last
         self._things: dict[tuple[str, Any], _Thing] = {}
         # by entity: filters whose matches are all known
-        self._whole: dict[str, list[dict[str, Any]]] = {}
+        self._whole: dict[str, list[JsonObject]] = {}
         self._looked_up: dict[bytes, ToolAnswer] = {}
         self._checker = cache(lambda name: Checker(tools[name].tool.result or {}))
 
@@ -142,7 +143,7 @@ class Ledger:
                 effect, {**self.stated(call), **answer.value}, changed=effect.does != "reads"
             )
 
-    def things(self) -> list[dict[str, Any]]:
+    def things(self) -> list[JsonObject]:
         """The things that are known, for the model that plays the tools; what was met last comes
         last."""
         return [
@@ -150,7 +151,7 @@ class Ledger:
             for (entity, key), thing in self._things.items()
         ]
 
-    def stated(self, call: Call) -> dict[str, Any]:
+    def stated(self, call: Call) -> JsonObject:
         """The fields that a call says a thing has or gets, and those that its tool always sets."""
         if (effect := self._effect(call)) is None:
             return {}
@@ -190,7 +191,7 @@ class Ledger:
             name: thing.fields if thing.there else None for name, thing in every if thing.changed
         }
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> JsonObject:
         """The whole account as JSON, for `load`."""
         things = [
             [*name, thing.fields, thing.there, thing.changed]
@@ -254,16 +255,16 @@ class Ledger:
         changed = changed or (thing is not None and thing.changed)
         self._set(effect, fields[effect.key], _Thing({**before, **fields}, changed=changed))
 
-    def _shown(self, call: Call, effect: Effect) -> Mapping[str, Any]:
+    def _shown(self, call: Call, effect: Effect) -> JsonMapping:
         """The schemas of the fields of a thing, as the tool's result shows them."""
-        properties: Mapping[str, Any] = (self._tools[call.name].tool.result or {})["properties"]
+        properties: JsonMapping = (self._tools[call.name].tool.result or {})["properties"]
         return (
             properties[effect.items]["items"]["properties"]
             if effect.does in OF_MANY
             else properties
         )
 
-    def _filters(self, call: Call, effect: Effect) -> tuple[dict[str, Any], bool]:
+    def _filters(self, call: Call, effect: Effect) -> tuple[JsonObject, bool]:
         """The fields that everything in a list has to have, and whether these alone say what is in
         it."""
         schemas = self._shown(call, effect)

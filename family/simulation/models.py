@@ -4,7 +4,7 @@ InfrastructureError: nobody has failed. What a question is asked with, its rando
 follows from task and conversation alone."""
 
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -27,6 +27,7 @@ from rods.llm import Account, Client
 from rods.logs import log
 from rods.tasks import OpenTask
 from rods.transcripts import LONGEST, line
+from rods.values import frozen
 from rods.worlds.pinned import OnlyCalled
 
 T = TypeVar("T")
@@ -147,7 +148,7 @@ class ModelWorld(OnlyCalled):
         return answer.result()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ModelUser:
     """A `rods.episode.users.User`: the personas of one task."""
 
@@ -162,7 +163,7 @@ class ModelUser:
         return self.models.answer(self.task.id, question)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ModelVerifier:
     """A `WholeGoal`: the rubric of one task. What needs no verifier is judged without one."""
 

@@ -3,7 +3,7 @@ form of its answer and what is made of it. Each role reads what equations 3, 7, 
 or less (§4.2: `information`), and what it may not read stands nowhere in its question."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,6 +23,7 @@ from rods.family.simulation.generating import CRITERIA, DrawnTask, Errand, said
 from rods.family.simulation.ledger import ToolAnswer
 from rods.family.simulation.settings import Information
 from rods.transcripts import ROOM, line, transcript
+from rods.values import JsonMapping, JsonObject, frozen
 
 Role = Literal["simulated_task", "simulated_tool", "simulated_user", "simulated_verifier"]
 # What each role may read of the task beside tools and conversation (001 eq. 7, 8, 10).
@@ -35,7 +36,7 @@ FORMS = read_forms(Path(__file__).with_name("forms.toml"))
 MET: Schema = {"type": "string", "enum": ["met", "partly", "missed"]}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Past:
     """What has happened in an episode: what user and policy said to each other, and the calls, each
     with its turn from 1 and its result."""
@@ -66,7 +67,7 @@ class Past:
         return transcript(records) or "(none)"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Assessment:
     """What a verifier found: −1, 0 or 1, the criteria that were met and those that were so in part,
     and its reason, which are kept in the trace."""
@@ -101,7 +102,7 @@ def ask_for_task(
         },
     }
 
-    def read(answer: Mapping[str, Any]) -> DrawnTask:
+    def read(answer: JsonMapping) -> DrawnTask:
         calls = _calls_of(answer["calls"], tools, levels.calls)
         knows = {fact["topic"]: fact["words"] for fact in answer["knows"]}
         heard = Text.of(" | ".join([answer["first_query"], *knows.values()]))
@@ -139,7 +140,7 @@ def ask_tool(
     past: Past,
     call: Call,
     *,
-    known: Sequence[Mapping[str, Any]] = (),
+    known: Sequence[JsonMapping] = (),
     information: Collection[Information] = INFORMATION["simulated_tool"],
 ) -> Question[ToolAnswer]:
     """What `call` returns. `known` is what was shown before (`Ledger.things`), empty for the
@@ -156,7 +157,7 @@ def ask_tool(
     fields |= {"calls": past.calls(), "known": transcript(things, ROOM // 4)}
     fields |= {"call": line(call.as_json()), "result": _json(result)}
 
-    def read(answer: Mapping[str, Any]) -> ToolAnswer:
+    def read(answer: JsonMapping) -> ToolAnswer:
         if answer["status"] != "ok":
             return ToolAnswer(answer["status"], message=answer.get("message", "").strip())
         if fault := Checker(result).fault(answer["result"]):
@@ -181,7 +182,7 @@ def ask_user(
     calls."""
     fields, sections = _briefed("simulated_user", task, tools, past, information)
 
-    def read(answer: Mapping[str, Any]) -> str:
+    def read(answer: JsonMapping) -> str:
         return str(answer["message"]).strip()
 
     return Question("simulated_user", fields, FORMS["simulated_user"], read, sections=sections)
@@ -212,7 +213,7 @@ def ask_verifier(
         "names": ", ".join(f'"{name}"' for name in words),
     }
 
-    def read(answer: Mapping[str, Any]) -> Assessment:
+    def read(answer: JsonMapping) -> Assessment:
         met, partly = (
             tuple(name for name in words if answer[name] == level) for level in ("met", "partly")
         )
@@ -290,7 +291,7 @@ def _calls_of(records: Any, tools: Sequence[Tool], most: int) -> tuple[Call, ...
     return calls
 
 
-def arguments_schema(tool: Tool) -> dict[str, Any]:
+def arguments_schema(tool: Tool) -> JsonObject:
     """The JSON Schema of a call's arguments, with the bounds that are checked but not shown."""
     optional = frozenset(parameter.name for parameter in tool.parameters if not parameter.required)
     return obj({parameter.name: limits(parameter) for parameter in tool.parameters}, optional)

@@ -5,7 +5,7 @@ were expected, or else against the wish."""
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -21,6 +21,7 @@ from rods.family.simulation.difficulty import Levels
 from rods.family.simulation.documents import ToolRepository, read_tool
 from rods.family.simulation.generating import WANTED, draw_task
 from rods.prompts import load
+from rods.values import JsonMapping, JsonObject
 
 KNOWN_THINGS = 20  # an errand's knowledge at most, as its form wants it
 # of a complaint: what a field has to be
@@ -168,13 +169,13 @@ def verdict(asked: Asked) -> Answer:
 
 
 def _items(
-    schema: Mapping[str, Any],
+    schema: JsonMapping,
     call: Call,
-    things: Sequence[Mapping[str, Any]],
+    things: Sequence[JsonMapping],
     sampler: Sampler,
     *,
     only_known: bool,
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[JsonObject]:
     """What stands in a list: things of that form that are known and are what was asked for, and one
     or two more."""
     fields = schema["properties"]
@@ -193,7 +194,7 @@ def _items(
         yield {name: sampler.value(name, form) for name, form in fields.items()} | arguments
 
 
-def _ok(value: Mapping[str, Any]) -> Answer:
+def _ok(value: JsonMapping) -> Answer:
     return {"status": "ok", "result": dict(value)}
 
 
@@ -205,7 +206,7 @@ def _values(call: Call) -> list[Any]:
     return [value for _, value in leaves(dict(call.arguments)) if not isinstance(value, bool)]
 
 
-def _lines(transcript: str) -> list[dict[str, Any]]:
+def _lines(transcript: str) -> list[JsonObject]:
     """The records of a transcript; that of what is left out, and "(none)", are none."""
     records = [json.loads(line) for line in transcript.splitlines() if line.startswith("{")]
     return [record for record in records if "left_out" not in record]

@@ -3,7 +3,6 @@
 is not seen: docs/trustee.md."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 
 from rods.analysis.containment import Text, key_of, leaves
@@ -15,6 +14,7 @@ from rods.family.simulation.documents import SimulatedTool
 from rods.family.simulation.generating import CRITERIA
 from rods.family.simulation.roles import verdict, without_asking
 from rods.tasks import OpenTask
+from rods.values import frozen
 
 SPARE = 2  # calls beyond the expected ones that a short way may have
 WRITES = frozenset({"creates", "changes", "removes"})
@@ -31,7 +31,7 @@ def unjudged(rubric: Rubric) -> str:
     return f"its criterion {others[0][:80]!r} is none of {', '.join(CRITERIA)}" if others else ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ByRule:
     """A `WholeGoal`: the rubric of `task`, which is not `unjudged`, by what can be read from the
     calls. `tools` are all of its world."""

@@ -22,6 +22,7 @@ from rods.family.simulation.documents import (
     from_environment,
 )
 from rods.family.simulation.ledger import Ledger, ToolAnswer
+from rods.values import JsonMapping, JsonObject
 
 BEHAVIOUR = 1  # version of what is drawn; another one gives tasks another environment
 DRAWS = 8  # of a result, until one contradicts nothing
@@ -48,7 +49,7 @@ class RepositoryEnvironment:
     def tools(self) -> Mapping[str, Tool]:
         return self._tools
 
-    def reset(self, state: Mapping[str, Any] | None) -> Instance:
+    def reset(self, state: JsonMapping | None) -> Instance:
         return RepositoryWorld(self, state or {})
 
     def refusal(self, call: Call) -> Result | None:
@@ -83,7 +84,7 @@ class RepositoryEnvironment:
                 return Result(f"{name} {fault}", None, "bad_arguments" if wrong_type else "bounds")
         return None
 
-    def drawable(self, schema: Mapping[str, Any], name: str, group: str) -> dict[str, Any]:
+    def drawable(self, schema: JsonMapping, name: str, group: str) -> JsonObject:
         """A result's schema with the examples that parameters of its category have under the same
         names."""
         form = dict(schema)
@@ -107,7 +108,7 @@ class RepositoryEnvironment:
 class RepositoryWorld:
     """One episode's world (`rods.environments.base.Instance`)."""
 
-    def __init__(self, environment: RepositoryEnvironment, state: Mapping[str, Any]) -> None:
+    def __init__(self, environment: RepositoryEnvironment, state: JsonMapping) -> None:
         """Raises ValueError for a state that no world of this environment has."""
         if unknown := sorted(set(state) - STATE_FIELDS):
             raise ValueError(
@@ -132,7 +133,7 @@ class RepositoryWorld:
         self.ledger.record(call, answer)
         return answer.result()
 
-    def snapshot(self) -> dict[str, Any]:
+    def snapshot(self) -> JsonObject:
         return {"random_seed": self.random_seed, "ledger": self.ledger.state()}
 
     def fork(self) -> Instance:
@@ -164,14 +165,14 @@ class RepositoryWorld:
             return absent
         return ToolAnswer("refused", message="that cannot be done")
 
-    def _value(self, call: Call, entry: SimulatedTool, attempt: int) -> dict[str, Any]:
+    def _value(self, call: Call, entry: SimulatedTool, attempt: int) -> JsonObject:
         schema = self.environment.drawable(
             entry.tool.result or {"type": "object"}, "", entry.tool.group
         )
         effect = entry.effect
         asked = canonical(call.as_json()).decode()
         stated = self.ledger.stated(call)
-        properties: Mapping[str, Any] = schema.get("properties", {})
+        properties: JsonMapping = schema.get("properties", {})
         if effect is None or effect.does == "looks_up":
             drawn = self._fields(properties, asked, attempt)
             return {
@@ -195,8 +196,8 @@ class RepositoryWorld:
         )
 
     def _items(
-        self, call: Call, effect: Effect, properties: Mapping[str, Any], attempt: int
-    ) -> Iterator[dict[str, Any]]:
+        self, call: Call, effect: Effect, properties: JsonMapping, attempt: int
+    ) -> Iterator[JsonObject]:
         """What a list holds: the known things that match it, then some that were not met before."""
         for key, _ in self.ledger.matching(call):
             yield self._thing(effect, key, properties)
@@ -210,7 +211,7 @@ class RepositoryWorld:
             drawn = self._fields({effect.key: properties[effect.key]}, asked, number, attempt)
             yield self._thing(effect, drawn[effect.key], properties) | stated
 
-    def _thing(self, effect: Effect, key: Any, properties: Mapping[str, Any]) -> dict[str, Any]:
+    def _thing(self, effect: Effect, key: Any, properties: JsonMapping) -> JsonObject:
         """A thing as it is known, and drawn as far as it is not."""
         fields = self.ledger.fields(effect.entity, key)
         drawn = self._fields(
@@ -221,7 +222,7 @@ class RepositoryWorld:
         whole = {**fields, **drawn, effect.key: key}
         return {name: whole[name] for name in properties}
 
-    def _fields(self, properties: Mapping[str, Any], *about: str | int) -> dict[str, Any]:
+    def _fields(self, properties: JsonMapping, *about: str | int) -> JsonObject:
         """Values of fields, each keyed by what it is about and by its name: no field depends on
         which others there are."""
         return {

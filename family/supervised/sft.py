@@ -24,7 +24,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import orjson
 from cyclopts import Parameter
@@ -45,6 +45,7 @@ from rods.gates.ground_truth import OPEN_TASKS, open_kind
 from rods.gates.reference_policy import ReferencePolicy
 from rods.players import Players
 from rods.tasks import AnyTask, OpenTask, Task
+from rods.values import JsonObject
 from rods.worlds.sources import beside, load_tasks
 
 if TYPE_CHECKING:
@@ -198,7 +199,7 @@ def _train(
         chat.tokenizer.save_pretrained(part)
 
 
-def _exported(task: AnyTask, trace: Trace, rounds: bool) -> Iterator[dict[str, Any]]:
+def _exported(task: AnyTask, trace: Trace, rounds: bool) -> Iterator[JsonObject]:
     """The demonstration in the common chat format: {"messages": [{"role", "content"}, …], …}; with
     `rounds` a line for each reply, the only one to learn of it: {"prompt": [messages],
     "completion": [the reply], …}."""

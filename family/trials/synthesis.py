@@ -12,13 +12,12 @@ import json
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 from rods import logs
 from rods.buffers.log.record_bytes import Record
@@ -50,6 +49,7 @@ from rods.errors import UserError, say
 from rods.observations import Group, Rollout
 from rods.rules.order import batch
 from rods.tasks import TASK_TYPES, AnyTask, Task
+from rods.values import JsonMapping, JsonObject
 from rods.worlds.sources import load_tasks
 
 BATCH = 20  # tasks a step at most, all of which are picked
@@ -195,7 +195,7 @@ class SynthesisTrial:
                 picks.add(record["pick"])
         return picks
 
-    def _runs(self, environment: str, raw: Mapping[str, Any]) -> bool:
+    def _runs(self, environment: str, raw: JsonMapping) -> bool:
         """Whether `raw`, a candidate as far as it had been written, has calls and all of them
         succeed."""
         turns: Sequence[Sequence[Call]] = [
@@ -209,7 +209,7 @@ class SynthesisTrial:
         instance = self.run.environments.load(environment).reset(raw["state"])
         return all(instance.call(call).error is None for call in calls)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         """The yield: what became of the seeds, what failed at which stage, what the calls came
         to."""
         finished = self.records(SEEDS, "finished")
@@ -240,7 +240,7 @@ class SynthesisTrial:
         }
 
 
-def lines(figures: Mapping[str, Any]) -> Iterator[str]:
+def lines(figures: JsonMapping) -> Iterator[str]:
     """The yield in words."""
     yield (
         f"{figures['finished']} of {figures['seeds']} seeds of {figures['data']} are finished: "
@@ -256,7 +256,7 @@ def lines(figures: Mapping[str, Any]) -> Iterator[str]:
         yield f"  {count} × {failure}"
 
 
-def _usage(calls: list[Record]) -> dict[str, Any]:
+def _usage(calls: list[Record]) -> JsonObject:
     return {
         "calls": len(calls),
         "constrained": sum(call["constrained"] for call in calls),

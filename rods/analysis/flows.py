@@ -9,7 +9,6 @@ values (1, True, "a") occur everywhere by accident: for them a result counts onl
 its field is akin to the argument's, and it is tried before what was said earlier."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
@@ -17,9 +16,10 @@ from rods.analysis.containment import Text, akin, is_small, key_of, leaves, read
 from rods.calls import Call
 from rods.environments.base import Result, Results, Tool
 from rods.tasks import Task
+from rods.values import JsonObject, frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Flow:
     """Where one argument's value came from. `source` is `user` (said in this turn), `earlier` (said
     in an earlier turn), `result` (turn and call index in `origin`), `state` (readable there), or
@@ -28,7 +28,7 @@ class Flow:
     source: Literal["user", "earlier", "result", "state", "default"]
     origin: tuple[int, int] | None = None
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         return (
             {"source": self.source}
             if self.origin is None

@@ -14,6 +14,7 @@ from rods.calls import Call
 from rods.environments.base import Result, Tool
 from rods.environments.failing import text_of
 from rods.files import read_toml
+from rods.values import JsonObject
 
 _TABLES = read_toml(Path(__file__).with_suffix(".toml"))
 _FIELDS: Mapping[str, Sequence[Any]] = _TABLES["fields"]
@@ -69,7 +70,7 @@ def _strangers(own: Any, number: int) -> Iterator[Any]:
         yield re.sub(r"\d", "9", own)
 
 
-def signs(result: Result, names: Mapping[str, str] | None = None) -> Iterator[dict[str, Any]]:
+def signs(result: Result, names: Mapping[str, str] | None = None) -> Iterator[JsonObject]:
     """The rules (`rods.environments.failing`) by which an ordinary result would be a failure.
     `names`: those of an impostor, of which a text may speak."""
     yield from _fields(value_of(result))
@@ -85,7 +86,7 @@ def _plain(text: str) -> str:
     return re.sub(r"\\([ \-/:'\"])", r"\1", re.escape(text))
 
 
-def _fields(value: Any, path: str = "") -> Iterator[dict[str, Any]]:
+def _fields(value: Any, path: str = "") -> Iterator[JsonObject]:
     if isinstance(value, list) and len(value) == 1:
         value = value[0]
     for key, item in value.items() if isinstance(value, Mapping) else ():

@@ -5,7 +5,7 @@ lists."""
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -15,6 +15,7 @@ from rods.analysis.flows import Output
 from rods.calls import Call
 from rods.environments.base import Environment, Instance, Parameter, Result, Tool
 from rods.tasks import Task
+from rods.values import JsonMapping, frozen
 
 SHOWN = 6  # calls of each tool that are tried to see what it shows
 # the more parameters a tool has, the fewer values of each count: about so many combinations in all
@@ -48,7 +49,7 @@ class KnownValues:
             self.add("", int(thing) if isinstance(thing, float) and thing.is_integer() else thing)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tried:
     """One call that went through, its result, and the world after it."""
 
@@ -59,7 +60,7 @@ class Tried:
 
 def shows(
     environment: Environment,
-    state: Mapping[str, Any] | None,
+    state: JsonMapping | None,
     calls: Sequence[Call],
     texts: Sequence[str],
     tools: Sequence[Tool],
@@ -77,7 +78,7 @@ def shows(
 
 def tried_after(
     environment: Environment,
-    state: Mapping[str, Any] | None,
+    state: JsonMapping | None,
     calls: Sequence[Call],
     texts: Sequence[str],
     tools: Sequence[Tool],
@@ -92,7 +93,7 @@ def tried_after(
 
 def after(
     environment: Environment,
-    state: Mapping[str, Any] | None,
+    state: JsonMapping | None,
     calls: Iterable[Call],
     texts: Iterable[str],
     more: Iterable[tuple[str, Any]] = (),

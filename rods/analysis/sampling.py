@@ -12,6 +12,7 @@ from rods.analysis.containment import akin
 from rods.analysis.schemas import Checker, fits, limits
 from rods.calls import Call
 from rods.environments.base import Result, Tool
+from rods.values import JsonMapping, JsonObject
 
 WORDS = ("amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "heron", "iris", "juniper")
 # of dates
@@ -69,7 +70,7 @@ class Sampler:
             values |= {name: bound for name, bound in bounds.items() if bound is not None}
         return Call(tool.name, values)
 
-    def value(self, name: str, schema: Mapping[str, Any]) -> Any:
+    def value(self, name: str, schema: JsonMapping) -> Any:
         if "const" in schema:
             return schema["const"]
         if "enum" in schema:
@@ -100,7 +101,7 @@ class Sampler:
             }
         return self._scalar(kind, schema)
 
-    def _scalar(self, kind: str, schema: Mapping[str, Any]) -> Any:
+    def _scalar(self, kind: str, schema: JsonMapping) -> Any:
         if kind == "boolean":
             return self.rng.random() < 0.5
         if kind == "null":
@@ -147,7 +148,7 @@ class Sampler:
         return text
 
 
-def _branches(schema: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _branches(schema: JsonMapping) -> list[JsonObject]:
     """The schemas that a union, or a list of types, stands for, in the order in which they are
     drawn: listed values first, null after three rounds of the others. Empty where there is but
     one."""

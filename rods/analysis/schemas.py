@@ -9,6 +9,7 @@ from jsonschema_rs import Draft202012Validator, ValidationError
 
 from rods.canonical import canonical
 from rods.environments.base import Parameter, Tool
+from rods.values import JsonMapping, JsonObject
 
 TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
@@ -53,24 +54,24 @@ def tool_faults(name: str, tool: Tool) -> Iterator[tuple[str, str, str]]:
     yield from (("result", *fault) for fault in _faults(tool.result or {}))
 
 
-def limits(parameter: Parameter) -> dict[str, Any]:
+def limits(parameter: Parameter) -> JsonObject:
     """The parameter's schema with the bounds that are checked but not shown, and the values its
     description lists."""
     schema = {**parameter.schema, **parameter.bounds}
-    listed: dict[str, Any] = {"enum": [*parameter.options]} if parameter.options else {}
+    listed: JsonObject = {"enum": [*parameter.options]} if parameter.options else {}
     if listed and schema["type"] == "array":
         listed = {"items": {**schema.get("items", {}), **listed}}
     return schema | listed
 
 
-def options(schema: Mapping[str, Any]) -> Sequence[Any]:
+def options(schema: JsonMapping) -> Sequence[Any]:
     """The values that a schema lists, of the value itself or of its entries; empty where it lists
     none."""
     inner = schema.get("items")
     return schema.get("enum") or (inner.get("enum") if isinstance(inner, Mapping) else None) or ()
 
 
-def _schema_faults(schema: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _schema_faults(schema: JsonMapping) -> Iterator[tuple[str, str]]:
     kind = schema.get("type")
     for name in kind if isinstance(kind, list) else [kind]:
         if name is not None and not (isinstance(name, str) and name in TYPES):
@@ -102,7 +103,7 @@ def _schema_faults(schema: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield from _schema_faults(part)
 
 
-def _faults(schema: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _faults(schema: JsonMapping) -> Iterator[tuple[str, str]]:
     """Everything wrong with a schema: what is often wrong with its remedy, else in the words of the
     library."""
     faults = list(_schema_faults(schema))
@@ -111,7 +112,7 @@ def _faults(schema: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield f"has a schema that is none: {broken}", "correct it: JSON Schema, draft 2020-12"
 
 
-def _unbounded(schema: Mapping[str, Any]) -> str:
+def _unbounded(schema: JsonMapping) -> str:
     """What keeps the schema from bounding its values; empty when it does. Floats have a size of
     their own."""
     kind = schema.get("type")
@@ -132,7 +133,7 @@ class Checker:
     """Whether values conform to a JSON Schema (draft 2020-12), which is compiled once. `broken`
     says why it is no valid schema ("" for a valid one); such a schema binds nothing."""
 
-    def __init__(self, schema: Mapping[str, Any]) -> None:
+    def __init__(self, schema: JsonMapping) -> None:
         self.schema = dict(schema)
         self.broken = ""
         self._validator: Draft202012Validator | None = None
@@ -218,7 +219,7 @@ class Checker:
         return message
 
 
-def fits(schema: Mapping[str, Any], value: Any) -> bool:
+def fits(schema: JsonMapping, value: Any) -> bool:
     """Whether `value` conforms to `schema`. For many values of one schema make a `Checker`."""
     return Checker(schema).fits(value)
 
@@ -240,7 +241,7 @@ class _Type:
     """The keyword `type`, stricter than the standard in one point: 3.0 is no integer, since tools
     would get a float."""
 
-    def __init__(self, parent: Mapping[str, Any], value: Any, path: Sequence[str | int]) -> None:
+    def __init__(self, parent: JsonMapping, value: Any, path: Sequence[str | int]) -> None:
         self.kinds = value if isinstance(value, list) else [value]
 
     def validate(self, value: Any) -> None:

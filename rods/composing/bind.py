@@ -33,6 +33,7 @@ from rods.environments.base import Environment, Instance, Result
 from rods.errors import InfrastructureError
 from rods.faults import PATCHABLE, ErrorType
 from rods.tasks import Task
+from rods.values import JsonMapping, JsonObject, frozen
 
 THEMATIC = 0.7  # probability of the story's topic where a domain offers it
 REPEAT = 0.4  # probability of a value that an earlier turn mentioned, where the domain offers one
@@ -40,7 +41,7 @@ REPEAT = 0.4  # probability of a value that an earlier turn mentioned, where the
 
 def fresh_state(
     catalogue: Catalogue, plan: Plan, seed: Task | None, rng: random.Random
-) -> dict[str, Any]:
+) -> JsonObject:
     """A new initial state in which `plan` has a fair chance, with other names, numbers and contents
     than the seed's. Raises ComposeError("func_sample_failed") for a recipe that the catalogue does
     not know."""
@@ -49,8 +50,8 @@ def fresh_state(
 
 
 def repair(
-    catalogue: Catalogue, state: Mapping[str, Any], error: ComposeError, rng: random.Random
-) -> dict[str, Any] | None:
+    catalogue: Catalogue, state: JsonMapping, error: ComposeError, rng: random.Random
+) -> JsonObject | None:
     """`state` patched so that what failed may succeed, or None where nothing is known to help.
     Realise the plan again with the *same* choices (a generator made anew from the same key): the
     patch is cut to the call that failed."""
@@ -58,7 +59,7 @@ def repair(
     return deep_merge(state, patch) if patch else None
 
 
-def deep_merge(base: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+def deep_merge(base: JsonMapping, patch: JsonMapping) -> JsonObject:
     """A copy of `base` with `patch` merged in. Where `base` holds an object, only an object is
     merged; anything else in the patch is dropped there, so that a summary cannot replace a whole
     branch of the world."""
@@ -72,7 +73,7 @@ def deep_merge(base: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, A
     return merged
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Choice:
     """A value to be chosen: for `slot` of `recipe`, number `place` of its turn, from `values`
     (possible now, some `Worded`; an optional argument offers LEFT_OUT). `scene` is the world at
@@ -119,11 +120,7 @@ class _Thing:
 
 
 def realise(
-    environment: Environment,
-    catalogue: Catalogue,
-    plan: Plan,
-    state: Mapping[str, Any],
-    choose: Chooser,
+    environment: Environment, catalogue: Catalogue, plan: Plan, state: JsonMapping, choose: Chooser
 ) -> Draft:
     """Binds and executes `plan` from `state` in a fresh instance. Whatever `choose` raises passes
     through. Raises ComposeError: `func_sample_failed` (an unknown recipe, or a thing that nobody
@@ -152,7 +149,7 @@ class _Binder:
     narrative: Mapping[str, str]
     instance: Instance
     # the state now, or the initial one where the world shows no other
-    look: Callable[[], dict[str, Any]]
+    look: Callable[[], JsonObject]
     choose: Chooser
     # of the conversation so far
     things: dict[str, _Thing] = field(default_factory=dict)
@@ -160,19 +157,19 @@ class _Binder:
     mentioned: dict[str, list[Any]] = field(default_factory=dict)
     fresh: dict[str, list[Any]] = field(default_factory=dict)  # said in this turn
     # the only value of its family in the last turn that had any
-    lone: dict[str, Any] = field(default_factory=dict)
+    lone: JsonObject = field(default_factory=dict)
     # things of this turn: "the same" might mean them
-    touched: dict[str, Any] = field(default_factory=dict)
+    touched: JsonObject = field(default_factory=dict)
     calls: list[tuple[Call, Result]] = field(default_factory=list)  # all so far
     # of the recipe in hand
     turn: int = 0
     place: int = 0
     offset: int = 0  # calls of this turn before the recipe's
     recipe: Recipe = field(init=False)
-    chosen: dict[str, Any] = field(default_factory=dict)
+    chosen: JsonObject = field(default_factory=dict)
     slots: dict[str, Slot] = field(default_factory=dict)
     bound: list[BoundCall] = field(default_factory=list)
-    state: dict[str, Any] | None = None  # a snapshot, until the next call
+    state: JsonObject | None = None  # a snapshot, until the next call
 
     def turn_of(self, number: int, planned: PlannedTurn) -> tuple[BoundCall, ...]:
         self.turn = number
@@ -211,7 +208,7 @@ class _Binder:
         self.state = None
         for index, step in enumerate(self.recipe.steps):
             flows: dict[str, Flow] = {}
-            arguments: dict[str, Any] = {}
+            arguments: JsonObject = {}
             for parameter, source in step.arguments.items():
                 value, flow = self._value(source, index, parameter)
                 if value is not LEFT_OUT:

@@ -23,12 +23,13 @@ from rods.canonical import content_id
 from rods.composing.records import ComposeError, Draft
 from rods.environments.base import Environment, Result, Results
 from rods.tasks import Task
+from rods.values import JsonMapping, JsonObject, frozen
 
 ABSENT: Any = object()  # what a result has where it has nothing
 LEFT_OUT = object()  # chosen for an optional argument: the call goes without it
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Worded:
     """A value of a domain that users say in other words than its own (`["rear_left"]`: "the rear
     left door")."""
@@ -37,7 +38,7 @@ class Worded:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FromUser:
     """A value of `domain` that the user says, `slot` in the recipe's phrases. Steps of one slot
     share its value."""
@@ -46,7 +47,7 @@ class FromUser:
     domain: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FromResult:
     """A value from the result of step `step` of the same recipe, at `path` (keys and list
     indexes)."""
@@ -64,14 +65,14 @@ class FromResult:
         return value
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FromEarlierRecipe:
     """A thing of `kind` that an earlier recipe gave; in phrases its slot is named like its kind."""
 
     kind: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Constant:
     """A constant that the recipe's phrases imply without saying it (a flag, a unit)."""
 
@@ -103,7 +104,7 @@ class RecipeStep:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ProducedEntity:
     """A thing that a recipe leaves behind: its value, and the slot whose words name it; or the
     words themselves (at least two, without slots), or "" when the words of its kind hold no
@@ -193,7 +194,7 @@ class Recipe:
         return min(len(phrase.split()) for phrase in self.phrases)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Slot:
     """What a phrase may say for one of its fields: a said value of `domain`, or a thing of kind
     `domain` (`thing`).
@@ -212,7 +213,7 @@ class Slot:
     others: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Story:
     """A narrative. The sentences have the fields of the plan's narrative (`{topic}`); one without a
     full stop runs on into the request."""
@@ -224,7 +225,7 @@ class Story:
     groups: frozenset[str] = frozenset()  #: the API classes that it suits; without any it suits all
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Words:
     """How a kind of thing, or a repeated value, is referred to."""
 
@@ -259,9 +260,9 @@ class PhraseBook:
 class Scene:
     """What a domain sees."""
 
-    state: Mapping[str, Any]  #: the state now
+    state: JsonMapping  #: the state now
     #: what the recipe has bound so far, by slot (said values) or kind (things)
-    chosen: Mapping[str, Any]
+    chosen: JsonMapping
     narrative: Mapping[str, str]  #: the plan's
     #: the values said in earlier turns, by family of domains
     mentioned: Mapping[str, Sequence[Any]]
@@ -289,16 +290,15 @@ class Catalogue:
     #: `(recipes, avoid, narrative, rng)`: an initial state in which these recipes have a fair
     #: chance, with other names, numbers and contents than `avoid`, the seed's state or None
     make_state: Callable[
-        [Sequence[Recipe], Mapping[str, Any] | None, Mapping[str, str], random.Random],
-        dict[str, Any],
+        [Sequence[Recipe], JsonMapping | None, Mapping[str, str], random.Random], JsonObject
     ]
     #: `(state, error, rng)`: the part of a state that is merged into `state` so that what failed
     #: may succeed, or None. Of the ComposeError: `type`, `detail`, `function`, `turn`, the `call`
     #: that failed, the `domain` that had nothing to choose
-    patch: Callable[[Mapping[str, Any], ComposeError, random.Random], dict[str, Any] | None]
+    patch: Callable[[JsonMapping, ComposeError, random.Random], JsonObject | None]
     #: `(draft, spoken, rng)`: of a Draft (`state`, `plan`, `turns` of executed calls) the state
     #: with many more entries, none of which `spoken`, lower-case words of the task, could mean
-    pad: Callable[[Draft, frozenset[str], random.Random], dict[str, Any]]
+    pad: Callable[[Draft, frozenset[str], random.Random], JsonObject]
     #: `(rng)`: fields of a fresh narrative besides its story's name, such as `{"topic": "flu
     #: season"}`
     topics: Callable[[random.Random], dict[str, str]]
@@ -319,7 +319,7 @@ class Catalogue:
     #: kinds of things that requests may leave unsaid once they are on the table (a session's token)
     silent: frozenset[str] = frozenset()
     #: `(state)`: the API classes whose tools are shown, in order, whether a call uses them or not
-    present: Callable[[Mapping[str, Any]], Collection[str]] = _nothing
+    present: Callable[[JsonMapping], Collection[str]] = _nothing
     #: tools that a variant may share with its seed (going to a folder, logging in)
     common: frozenset[str] = frozenset()
     #: how much likelier a recipe is that the plan already has; 1: as likely as any

@@ -10,7 +10,6 @@ no fault, gates or a judge decide about it."""
 import re
 import string
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -30,6 +29,7 @@ from rods.composing.catalogue import (
 )
 from rods.environments.base import Environment, Result, Results
 from rods.tasks import RETURN_SENTENCE, Task
+from rods.values import JsonMapping, JsonObject, frozen
 
 WORD = re.compile(r"[^\W_]+(?:_[^\W_]+)*")
 SPANS = 4  # of a recipe that are tried, the longest first
@@ -38,7 +38,7 @@ NOUN = 60  # characters at most that a noun may have
 _QUOTES = re.compile(r"(?<!\w)'|'(?!\w)|\"")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Thing:
     """A value that an earlier recipe gave, and the noun that names it (None: unknown)."""
 
@@ -46,13 +46,13 @@ class Thing:
     noun: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Clause:
     """A recipe of a turn: its values by slot and kind of thing, its first call, and where the text
     asks for it."""
 
     recipe: Recipe
-    values: Mapping[str, Any]
+    values: JsonMapping
     start: int
     span: tuple[int, int]
 
@@ -87,7 +87,7 @@ class _Reader:
         )
         self.wanted = [text for recipe in planned if recipe for text in recipe.purpose]
         self.things: dict[str, Thing] = {}
-        self.last: dict[str, Any] = {}
+        self.last: JsonObject = {}
         self.sure = True
 
     def understands(self, turn: int) -> bool:
@@ -193,11 +193,9 @@ class _Reader:
         return len(set(WORD.findall("".join(letters))) - ordinary)
 
 
-def _values(
-    recipe: Recipe, calls: Sequence[Call], results: Sequence[Result]
-) -> dict[str, Any] | None:
+def _values(recipe: Recipe, calls: Sequence[Call], results: Sequence[Result]) -> JsonObject | None:
     """The values of the recipe's slots and things in `calls`; None when they are not its calls."""
-    values: dict[str, Any] = {}
+    values: JsonObject = {}
     for step, call in zip(recipe.steps, calls, strict=True):
         if call.arguments.keys() != step.arguments.keys():
             return None
@@ -259,7 +257,7 @@ def plain(text: str) -> str:
     return _QUOTES.sub("", text).casefold()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _PhraseFinder:
     """Finds the phrases of a recipe, whose first call is `start` of the turn, with `values` (by
     slot and kind of thing) in their slots. A value may stand there in its own words, in those of
@@ -269,7 +267,7 @@ class _PhraseFinder:
     reader: _Reader
     text: str
     recipe: Recipe
-    values: Mapping[str, Any]
+    values: JsonMapping
     things: Mapping[str, Thing]
     start: int
 

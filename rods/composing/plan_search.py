@@ -17,6 +17,7 @@ from rods.analysis.profile import Position, edges_apart
 from rods.composing.catalogue import Catalogue, FromEarlierRecipe, FromResult, Recipe
 from rods.composing.records import ComposeError, Plan, PlannedTurn
 from rods.tasks import TaskType
+from rods.values import frozen
 
 SAME_TRIES = 40  # random decompositions of a seed's functions
 WAYS = 40  # decompositions of one turn
@@ -43,7 +44,7 @@ JOIN = 2  # words that join a request to the next, and values longer than one wo
 Turn = tuple[Recipe, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlanShape:
     """What a plan must look like. `counts[t]` calls in turn t, 0 where no call is right; `depth`
     calls on the longest path of results into arguments (None: any); `classes` calls per API class

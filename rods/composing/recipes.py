@@ -32,6 +32,7 @@ from rods.canonical import keyed_random
 from rods.composing import catalogue
 from rods.errors import UserError
 from rods.files import read_toml
+from rods.values import JsonMapping, JsonObject
 
 # that one line of a recipe stands for: lines of many alternatives do not drown the others
 MOST_PHRASES = 16
@@ -43,7 +44,7 @@ _SHARED = re.compile(r"@(\w*)")
 _MEMBER = re.compile(r"<(\w+)>")
 _JSON = json.JSONDecoder()
 
-Table = Mapping[str, Any]
+Table = JsonMapping
 Texts = tuple[str, ...]
 M = TypeVar("M", bound=BaseModel)
 
@@ -264,7 +265,7 @@ def _checked(model: type[M], content: Table, file: str, key: str = "") -> M:
 
 def merged(tables: Sequence[RecipeTables]) -> RecipeTables:
     """One of several, in their order. Raises UserError when two define the same name."""
-    whole: dict[str, Any] = {name: getattr(RecipeTables(file=""), name) for name in TABLES}
+    whole: JsonObject = {name: getattr(RecipeTables(file=""), name) for name in TABLES}
     for name, table in itertools.product(TABLES, tables):
         content = getattr(table, name)
         so_far = whole[name]
@@ -292,7 +293,7 @@ class _RecipeReader:
 
     def __init__(self, file: str, shared: Any) -> None:
         self.file = file
-        self.shared: dict[str, Any] = {}
+        self.shared: JsonObject = {}
         for name, value in self._table(shared, "shared").items():
             self.shared[name] = self._entries(value, f"shared.{name}")
 
@@ -320,7 +321,7 @@ class _RecipeReader:
                 else:
                     yield key, self._filled(name, member, key), self._for_member(entry, member, key)
 
-    def _members(self, entry: Table, key: str) -> list[dict[str, Any]]:
+    def _members(self, entry: Table, key: str) -> list[JsonObject]:
         members = self._entries(entry["each"], f"{key}.each")
         if not members or not all(isinstance(member, dict) for member in members):
             self._fault(f"{key}.each", "must hold a table for each member")

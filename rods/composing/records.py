@@ -3,13 +3,14 @@ step."""
 
 import copyreg
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from rods.analysis.flows import Flow
 from rods.calls import Call
 from rods.environments.base import Result
 from rods.faults import ErrorType
+from rods.values import JsonMapping, JsonObject, frozen
 
 
 class ComposeError(Exception):
@@ -45,7 +46,7 @@ class ComposeError(Exception):
     def __reduce__(self) -> tuple[Any, ...]:
         return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         content = {
             "type": self.type,
             "function": self.function,
@@ -59,7 +60,7 @@ class ComposeError(Exception):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlannedTurn:
     """One turn of a plan: HIGH-LEVEL recipes from the environment's catalogue, and the BOTTOM-LEVEL
     tools that they decompose into, in order. An empty turn is one in which no call is right."""
@@ -68,7 +69,7 @@ class PlannedTurn:
     tools: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Plan:
     """Stage I: what will be called, and the story that ties the turns together (004 §3.3,
     narrative). `composed` are HIGH-LEVEL functions that a model wrote for it, by name with the
@@ -78,13 +79,13 @@ class Plan:
     narrative: Mapping[str, str] = field(default_factory=dict)
     composed: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         turns = [{"recipes": list(turn.recipes), "tools": list(turn.tools)} for turn in self.turns]
         composed = {"composed": dict(self.composed)} if self.composed else {}
         return {"turns": turns, "narrative": dict(self.narrative), **composed}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BoundCall:
     """Stage II: a call with bound arguments, its result in a fresh world, and the flow of every
     argument."""
@@ -93,15 +94,15 @@ class BoundCall:
     result: Result
     flows: Mapping[str, Flow]
     recipe: str
-    slots: Mapping[str, Any] = field(default_factory=dict)  # what the phrase book may say about it
+    slots: JsonMapping = field(default_factory=dict)  # what the phrase book may say about it
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Draft:
     """Stage II's outcome: an initial state and executed turns, not yet worded."""
 
     plan: Plan
-    state: Mapping[str, Any]
+    state: JsonMapping
     turns: tuple[tuple[BoundCall, ...], ...]
 
     def functions(self, turns: Iterable[int] | None = None) -> list[str]:

@@ -34,6 +34,7 @@ from rods.composing.lexicon import sought
 from rods.composing.records import BoundCall, ComposeError, Draft
 from rods.environments.base import Environment, reference
 from rods.tasks import RETURN_SENTENCE, Task, TaskType
+from rods.values import JsonMapping, JsonObject
 
 
 def apply(
@@ -54,7 +55,7 @@ def apply(
     """
     script = list(texts)
     later_tools: dict[int, tuple[str, ...]] = {}
-    missing: list[dict[str, Any]] = []
+    missing: list[JsonObject] = []
     for turn in blanks(draft, texts, type):
         script[turn] = script[turn + 1]
         if type == "miss_func":
@@ -115,17 +116,17 @@ def finished(
     rng: random.Random,
     *,
     later_tools: Mapping[int, tuple[str, ...]],
-    missing: Sequence[Mapping[str, Any]],
+    missing: Sequence[JsonMapping],
 ) -> Task:
     """The task of a script that has the form of its type already: pads a long context, chooses the
     tools that are shown, writes the provenance. Raises ComposeError("vm_exec_failed") when a call
     fails in the padded state."""
-    state: Mapping[str, Any] = draft.state
+    state: JsonMapping = draft.state
     results = [[bound.result.text for bound in calls] for calls in draft.turns]
     if type == "long_context":
         state, results = padded(catalogue, environment, draft, script, rng)
     used = {bound.call.name for calls in draft.turns for bound in calls}
-    provenance: dict[str, Any] = {
+    provenance: JsonObject = {
         "plan": draft.plan.as_json(),
         "flows": [
             [_settled(bound, turn, script) for bound in calls]
@@ -218,7 +219,7 @@ def _blurred(
     rng: random.Random,
     *,
     fair: bool,
-) -> tuple[str, str, dict[str, Any]]:
+) -> tuple[str, str, JsonObject]:
     """The request with one said value blurred, the sentence that supplies it, and what was taken
     away: with `fair` a value of its first recipe, of the earliest call that has one, that no tool
     shows."""
@@ -288,7 +289,7 @@ def padded(
     draft: Draft,
     script: Sequence[str],
     rng: random.Random,
-) -> tuple[dict[str, Any], list[list[str]]]:
+) -> tuple[JsonObject, list[list[str]]]:
     """A longer world in which the same calls still succeed and results still hold what later calls
     take from them; and these results. Raises ComposeError("vm_exec_failed") when they do not."""
     values = (
@@ -346,7 +347,7 @@ def _shown(
     catalogue: Catalogue,
     environment: Environment,
     used: set[str],
-    state: Mapping[str, Any],
+    state: JsonMapping,
     rng: random.Random,
 ) -> tuple[str, ...]:
     """The used tools, their siblings, and by chance others of the same classes and of those that
@@ -365,7 +366,7 @@ def _shown(
     )
 
 
-def _settled(bound: BoundCall, turn: int, script: Sequence[str]) -> dict[str, Any]:
+def _settled(bound: BoundCall, turn: int, script: Sequence[str]) -> JsonObject:
     """A call's flows after wording: `user` when this turn's text says the value, `earlier` when
     only one before."""
     flows = dict(bound.flows)

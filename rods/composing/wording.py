@@ -10,17 +10,18 @@ into it."""
 import random
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from rods.composing.catalogue import Catalogue, PhraseBook, Recipe, Slot, Story
 from rods.composing.records import BoundCall, ComposeError, Draft
+from rods.values import frozen
 
 BACK = 0.75  # probability that a holistic rewrite refers back where it clearly can
 SLACK = 2  # words that a turn may have beyond the longest: a blur adds some
 SHORTER = 6  # wordings of a turn, until one is short enough
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RecipeRequest:
     """One recipe of a turn, the index of its first call, and what may be said about it."""
 

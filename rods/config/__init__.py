@@ -44,8 +44,8 @@ from rods.errors import UserError
 from rods.extension import Door
 from rods.files import module_table, read_toml
 from rods.model_roles import Role
-from rods.observations import JsonObject
 from rods.section import Section
+from rods.values import JsonObject
 
 # what is made in other modules, and imported from here
 __all__ = [

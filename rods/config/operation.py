@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from rods.config.sections import OPERATION, with_sections
 from rods.extension import Door
 from rods.section import Section
+from rods.values import JsonObject
 
 # values of `operation.compute`: `module:function` of run and held-out index that has the places
 COMPUTES: Door[Mapping[str, str]] = Door("computes")
@@ -44,7 +45,7 @@ class Endpoint(Section):
     structured: bool = True
     # more fields of every request, for instance { chat_template_kwargs = { enable_thinking = false
     # } }
-    extra: dict[str, Any] = Field(default_factory=dict)
+    extra: JsonObject = Field(default_factory=dict)
 
     @property
     def giving_up(self) -> "Endpoint":

@@ -7,6 +7,7 @@ from pydantic import create_model
 
 from rods.extension import Door
 from rods.section import Section
+from rods.values import JsonObject
 
 # sections with their defaults: of the identity half, `[key]` in TOML, and of `[operation]`
 SECTIONS: Door[Mapping[str, Section]] = Door("sections")
@@ -28,7 +29,7 @@ def extended(core: type[Section], name: str, door: Door[type[Section]]) -> type[
 def with_sections(door: Door[Mapping[str, Section]]) -> Callable[[type[Section]], type[Section]]:
     """Decorates the class of one half of the configuration: adds the sections that features bring
     to it."""
-    more: dict[str, Any] = {
+    more: JsonObject = {
         key: (type(default), default) for sections in door for key, default in sections.items()
     }
 

@@ -2,17 +2,17 @@
 and answers. It is `tags` (Environment Tuning), `hermes` (Hermes/Qwen) or `compact` (nano)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from rods.calls import MAX_CALLS, Call
 from rods.environments.base import Result, Tool
+from rods.values import frozen
 
 TERSE = frozenset({"compact"})  # their policies read a few words where others read a sentence
 RoleAndText = tuple[Literal["system", "user", "assistant", "tool"], str]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Parsed:
     """A reply, read. Exactly one of three: `calls`, an `answer`, or the `error` that makes the text
     malformed. `in_call`: the frame of the reply is sound, and what stands inside a call is at fault

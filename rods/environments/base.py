@@ -4,17 +4,18 @@ ability that is missing is declared in `Features` and answered with `Unsupported
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from rods.calls import Call, ReadsJudged
+from rods.values import JsonMapping, JsonObject, frozen
 
 if TYPE_CHECKING:
     from rods.tasks import EnvironmentRef
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Features:
     """What an environment can do. What it declares not to have raises `rods.errors.Unsupported`
     when it is asked."""
@@ -32,25 +33,25 @@ class Features:
     reads_judged: ReadsJudged = "asked"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Parameter:
     """One argument of a tool."""
 
     name: str  #: as the policy reads it
     #: JSON Schema with one `type`: `enum`, `items`, `minimum`, `maximum`, `maxLength`, `maxItems`
-    schema: Mapping[str, Any]
+    schema: JsonMapping
     description: str = ""  #: as the policy reads it
     required: bool = True  #: whether a call must give it
     default: Any = None  #: what holds where it is left out
     #: limits in the words of `schema`, checked and not shown
-    bounds: Mapping[str, Any] = field(default_factory=dict)
+    bounds: JsonMapping = field(default_factory=dict)
     #: the values that the description lists, of the value itself or of a list's entries, where the
     #: schema that is shown does not
     options: tuple[Any, ...] = ()
     cue: str = ""  #: what an interface adds to the description (`rods.interfaces`); leave it out
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tool:
     """A typed function that the policy may call."""
 
@@ -63,7 +64,7 @@ class Tool:
     bounded: bool = True
     #: JSON Schema of the value that a call gives when it succeeds, where the tool declares one; not
     #: shown to the policy
-    result: Mapping[str, Any] | None = None
+    result: JsonMapping | None = None
     #: True: no call changes the state; False: every call that succeeds does; None: nothing is said.
     #: `rods env check` holds it to that; not shown to the policy
     reads: bool | None = None
@@ -83,9 +84,9 @@ class Tool:
             .rstrip(".")
         )
 
-    def schema(self) -> dict[str, Any]:
+    def schema(self) -> JsonObject:
         """The tool as an OpenAI-style function document (JSON Schema of its arguments)."""
-        properties: dict[str, Any] = {}
+        properties: JsonObject = {}
         for parameter in self.parameters:
             document = properties[parameter.name] = dict(parameter.schema)
             if about := f"{parameter.description} {parameter.cue}".strip():
@@ -126,7 +127,7 @@ class Instance(Protocol):
     def call(self, call: Call) -> Result:
         """Executes `call`; a policy's mistake is a `Result` with an error, never an exception."""
 
-    def snapshot(self) -> dict[str, Any]:
+    def snapshot(self) -> JsonObject:
         """The state as JSON; `Environment.reset(snapshot)` restores it. Changes nothing. May raise
         Unsupported."""
 
@@ -151,7 +152,7 @@ class Environment(Protocol):
     def tools(self) -> Mapping[str, Tool]:
         """All tools by name."""
 
-    def reset(self, state: Mapping[str, Any] | None) -> Instance:
+    def reset(self, state: JsonMapping | None) -> Instance:
         """A fresh instance in `state` (None: the environment's empty state). Raises ValueError for
         an illegal state."""
 
@@ -164,11 +165,11 @@ def checks(environment: Environment) -> Mapping[str, Tool]:
     return offered()
 
 
-def parameters(environment: Environment) -> Mapping[str, Any]:
+def parameters(environment: Environment) -> JsonMapping:
     """What an environment was made from, for the record of a run: its `kind`, and what it was told
     (a command, an address, a file; no secrets). One without a method `parameters` is the Python
     code that its name leads to."""
-    method: Callable[[], Mapping[str, Any]] = getattr(
+    method: Callable[[], JsonMapping] = getattr(
         environment, "parameters", lambda: {"kind": "python"}
     )
     return method()

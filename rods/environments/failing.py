@@ -18,8 +18,9 @@ from typing import Any, TypeAlias
 import orjson
 
 from rods.environments.base import Result
+from rods.values import JsonMapping
 
-Rule: TypeAlias = Mapping[str, Any]
+Rule: TypeAlias = JsonMapping
 _LISTS = ("values", "tools")
 
 

@@ -4,16 +4,16 @@ asked for by name."""
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from rods.errors import UserError
+from rods.values import JsonObject, frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WorldPackage:
     """What world.toml says of a folder. Functions and classes are named "package.module:name"."""
 
@@ -58,7 +58,7 @@ def worlds() -> Mapping[str, WorldPackage]:
 
 
 @cache
-def declared(package: str, file: str) -> Mapping[str, dict[str, Any]]:
+def declared(package: str, file: str) -> Mapping[str, JsonObject]:
     """What the folders of `package` say in a declaration called `file`, by name. Imports none of
     them."""
     spec = find_spec(package)
@@ -67,7 +67,7 @@ def declared(package: str, file: str) -> Mapping[str, dict[str, Any]]:
     return {path.parent.name: tomllib.loads(path.read_text(encoding="utf-8")) for path in files}
 
 
-def having(what: str) -> dict[str, Any]:
+def having(what: str) -> JsonObject:
     """What each folder that declares `what` says of it, by the folder's name."""
     return {name: value for name, world in worlds().items() if (value := getattr(world, what))}
 

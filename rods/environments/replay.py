@@ -33,6 +33,7 @@ from rods.environments.failing import Rule, failed
 from rods.errors import BrokenEnvironment, InfrastructureError, Unsupported
 from rods.faults import BREAKS_DOCUMENT
 from rods.model_json import mapped
+from rods.values import JsonMapping, JsonObject, frozen
 
 T = TypeVar("T")
 BEHAVIOUR = 1  # of this module; part of an environment's hash
@@ -68,7 +69,7 @@ class Replayed:
         self.minted = {kind: re.compile(pattern) for kind, pattern in (minted or {}).items()}
         self.name = inner.name
         asked = None if self.probes is None else [probe.as_json() for probe in self.probes]
-        declared: dict[str, Any] = {
+        declared: JsonObject = {
             "reads": sorted(self.reads),
             "probes": asked,
             "minted": dict(minted or {}),
@@ -87,7 +88,7 @@ class Replayed:
             reads=idle,
         )
 
-    def parameters(self) -> Mapping[str, Any]:
+    def parameters(self) -> JsonMapping:
         return parameters(self.inner)
 
     def unbelieving(self) -> "Replayed":
@@ -101,7 +102,7 @@ class Replayed:
     def checks(self) -> Mapping[str, Tool]:
         return checks(self.inner)
 
-    def reset(self, state: Mapping[str, Any] | None) -> "ReplayedWorld":
+    def reset(self, state: JsonMapping | None) -> "ReplayedWorld":
         fields = dict(state or {})
         calls = fields.pop(CALLS, [])
         if not isinstance(calls, list):
@@ -119,7 +120,7 @@ class Replayed:
             close()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Lived:
     """A call that a world has lived through, and a digest of what it answered (None: not known,
     nobody compares)."""
@@ -226,7 +227,7 @@ class ReplayedWorld:
     def __init__(
         self,
         environment: Replayed,
-        state: Mapping[str, Any],
+        state: JsonMapping,
         lived: tuple[_Lived, ...],
         live: _Live | None,
     ) -> None:
@@ -254,14 +255,14 @@ class ReplayedWorld:
         self._seen = None
         return result
 
-    def snapshot(self) -> dict[str, Any]:
+    def snapshot(self) -> JsonObject:
         if not self._environment.features.snapshot:
             raise Unsupported(
                 f"{self._environment.name} is not deterministic: its calls cannot be repeated"
             )
         reads = self._environment.reads if not self._environment.minted else ()
         calls = [lived.call.as_json() for lived in self._lived if lived.call.name not in reads]
-        state: dict[str, Any] = orjson.loads(
+        state: JsonObject = orjson.loads(
             orjson.dumps({**self._state, CALLS: calls} if calls else self._state)
         )
         return state

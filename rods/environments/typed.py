@@ -21,7 +21,7 @@ import copy
 import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, is_dataclass
+from dataclasses import is_dataclass
 from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -36,6 +36,7 @@ from rods.environments.base import Features, Instance, Parameter, Result, Tool
 from rods.environments.failing import Rule, failed, rules
 from rods.errors import BrokenEnvironment
 from rods.tasks import state_json
+from rods.values import JsonMapping, JsonObject, frozen
 
 S = TypeVar("S")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -139,7 +140,7 @@ class TypedEnvironment(Generic[S]):
         return content_id([self._behaviour, *described, *(self.fails or ())])
 
     @property
-    def state_schema(self) -> Mapping[str, Any]:
+    def state_schema(self) -> JsonMapping:
         """JSON Schema of the state: what models that write one are told of its fields."""
         return self._json.json_schema()
 
@@ -149,7 +150,7 @@ class TypedEnvironment(Generic[S]):
     def checks(self) -> Mapping[str, Tool]:
         return {name: check.document for name, check in self._checks.items()}
 
-    def reset(self, state: Mapping[str, Any] | None) -> Instance:
+    def reset(self, state: JsonMapping | None) -> Instance:
         if state is None:
             return TypedWorld(self, self._state())
         try:
@@ -179,8 +180,8 @@ class TypedEnvironment(Generic[S]):
     def _written(self, state: S) -> bytes:
         return self._json.dump_json(state)
 
-    def _snapshot(self, state: S) -> dict[str, Any]:
-        picture: dict[str, Any] = orjson.loads(self._written(state))
+    def _snapshot(self, state: S) -> JsonObject:
+        picture: JsonObject = orjson.loads(self._written(state))
         return picture
 
     def _equal(self, state: S, other: S) -> bool:
@@ -197,7 +198,7 @@ class TypedWorld(Generic[S]):
     def call(self, call: Call) -> Result:
         return self._environment._call(self._state, call)
 
-    def snapshot(self) -> dict[str, Any]:
+    def snapshot(self) -> JsonObject:
         return self._environment._snapshot(self._state)
 
     def fork(self) -> Instance:
@@ -207,7 +208,7 @@ class TypedWorld(Generic[S]):
         return isinstance(other, TypedWorld) and self._environment._equal(self._state, other._state)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _TypedTool:
     document: Tool
     function: Callable[..., Any]
@@ -246,7 +247,7 @@ class _TypedTool:
         )
         return _TypedTool(document, function, adapters, result)
 
-    def run(self, state: Any, arguments: Mapping[str, Any]) -> Result:
+    def run(self, state: Any, arguments: JsonMapping) -> Result:
         parameters = self.document.parameters
         missing = [
             parameter.name

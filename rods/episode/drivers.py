@@ -9,7 +9,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from typing import Any, Protocol, TypedDict, runtime_checkable
 
 from rods.calls import Call
@@ -24,11 +23,12 @@ from rods.errors import InfrastructureError, UserError
 from rods.interfaces import IDENTITY, Interface
 from rods.logs import log
 from rods.tasks import AnyTask, OpenTask
+from rods.values import frozen
 
 ALARM = Alarm()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Job:
     """One episode to run. `goal` may be shared by all episodes of the task: a `Goal` for a `Task`,
     a `WholeGoal` for an `OpenTask`. `user` says what a persona's user says, `world` makes the world

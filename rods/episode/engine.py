@@ -22,11 +22,12 @@ from rods.faults import End
 from rods.interfaces import IDENTITY, Interface, Shown
 from rods.observations import present
 from rods.tasks import AnyTask, OpenTask, Task
+from rods.values import JsonObject, frozen
 
 MAX_STEPS = 20  # replies a turn, BFCL's limit
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Message:
     """One message of the conversation. Roles: system, user, assistant, tool. `dict(message)` is
     what clients of chat interfaces send."""
@@ -43,7 +44,7 @@ class Message:
         return str(getattr(self, name))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NeedText:
     """Asks for the policy's next reply. `messages[fresh:]` are new since its last one, which itself
     stands at `fresh - 1`: a token-in token-out engine appends only these. `turn` counts the task's
@@ -57,7 +58,7 @@ class NeedText:
 Exchange = Sequence[tuple[str, str]]  # the user's text and the policy's answer, turn by turn
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NeedCalls:
     """Asks for the results of `calls`, in order. Only visible tools get here. `said` is the
     conversation so far of an open task, for whoever plays tools that nothing executes (001 eq. 7):
@@ -67,7 +68,7 @@ class NeedCalls:
     said: Exchange = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NeedVerdict:
     """Asks what the turn that just ended earned. `results` are the texts of all results so far in
     the episode; `attempted` counts the calls that the policy wrote in this turn, refused ones
@@ -81,7 +82,7 @@ class NeedVerdict:
     begun: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NeedUser:
     """Asks what the played user says next; empty: it ends the conversation. `said` is what it has
     seen of it: its own texts, and the answers without calls and results."""
@@ -89,7 +90,7 @@ class NeedUser:
     said: Exchange
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NeedOutcome:
     """Asks, once and at the end, what an episode earned that is judged as a whole. `said` is what
     the user has seen of the conversation: an answer that it did not live to see is empty."""
@@ -99,7 +100,7 @@ class NeedOutcome:
     turns: "Sequence[TurnTrace]"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reply:
     """The policy's text. `end` other than `stop` ends the episode: cut at the token limit
     (`length`), no room left in the context (`context`), or the engine broke (`infrastructure`)."""
@@ -108,7 +109,7 @@ class Reply:
     end: Literal["stop", "length", "context", "infrastructure"] = "stop"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Verdict:
     """A turn's outcome: the world is as it should be (`state`), and the expected results were seen
     (`response`). A turn without ground-truth calls is resolved by an answer without calls (000
@@ -122,7 +123,7 @@ class Verdict:
         return self.state and self.response
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Outcome:
     """What an episode judged as a whole earned: `passed` of `of`. `notes`: failed checks, a
     verifier's reasons."""
@@ -132,7 +133,7 @@ class Outcome:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StepTrace:
     """One reply and what came of it. `error`: the dialect's complaint about malformed text;
     `in_call`: only what stands inside a call is malformed."""
@@ -143,14 +144,14 @@ class StepTrace:
     error: str | None = None
     in_call: bool = False
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         calls = [call.as_json() for call in self.calls]
         more = present(in_call=self.in_call or None)
         results = [{"text": result.text, "error": result.error} for result in self.results]
         return {"text": self.text, "calls": calls, "results": results, "error": self.error, **more}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TurnTrace:
     """One user turn: its steps, and the verdict (None when the episode ended inside the turn, or is
     judged whole)."""
@@ -163,12 +164,12 @@ class TurnTrace:
         """Its calls, each with its result."""
         return [pair for step in self.steps for pair in zip(step.calls, step.results, strict=True)]
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         verdict = None if self.verdict is None else asdict(self.verdict)
         return {"verdict": verdict, "steps": [step.as_json() for step in self.steps]}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Trace:
     """A whole episode. `turns` may be fewer than the `expected` ones when it ended early. Where all
     of it is judged, `expected` is what it could earn, and `outcome` what it did (None when the
@@ -192,7 +193,7 @@ class Trace:
     def binary(self) -> int:
         return int(self.resolved == self.expected)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         fields = {
             "task": self.task,
             "end": self.end,

@@ -13,11 +13,11 @@ is no other way in.
   rubric gives."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from rods.episode.engine import Trace
 from rods.episode.form_rewards import Truth, format_codes, format_reward, toolrl, well_formed
 from rods.observations import EpisodeReward, Rollout
+from rods.values import frozen
 
 PROGRESS_SHARE = 0.9  # of progress_format; the rest is the format's (000 §4.3)
 
@@ -44,7 +44,7 @@ def progress(trace: Trace) -> float:
     return trace.resolved / trace.expected
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reward:
     """A kind of reward: its (lowest, highest) value, what an episode earns, and what its record has
     as `format`."""

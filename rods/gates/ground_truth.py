@@ -5,7 +5,7 @@ from the task's own state, in a fresh instance; `tools` are visible where they a
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Protocol
 
 from rods.analysis.impostors import impostor, signs
@@ -19,11 +19,12 @@ from rods.errors import InfrastructureError
 from rods.extension import Door
 from rods.faults import BREAKS_DOCUMENT, NOT_EXECUTED, GateRejection, Reason
 from rods.tasks import AnyTask, OpenTask, Task
+from rods.values import frozen
 
 DIGEST = "sha256:"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Checked:
     """What one fresh run of a task's ground truth gave, and the gates that refuse the task (none:
     it is accepted).

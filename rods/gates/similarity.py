@@ -31,6 +31,7 @@ from rods.environments import registry
 from rods.environments.base import Results
 from rods.faults import Reason
 from rods.tasks import HELD_OUT_SPLITS, RETURN_SENTENCE, AnyTask, OpenTask, Task
+from rods.values import frozen
 
 GRAM = 8  # words
 THRESHOLD = 0.5
@@ -56,7 +57,7 @@ class Match:
         return f"its query of turn {self.turn} nearly repeats one of task {self.other}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Pack:
     """Some tasks in sorted arrays, which take an eighth of what tables of Python do. Tasks are
     numbered by id, long queries in the order in which they came."""

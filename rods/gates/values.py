@@ -11,7 +11,6 @@ to `grounding`."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
 from typing import Any
 
 from rods.analysis.containment import IDENTIFIER, Text, akin, is_small, key_of, leaves, stem, stems
@@ -24,6 +23,7 @@ from rods.conversations import Persona, Script
 from rods.environments.base import Environment, Parameter, Result, Results, Tool
 from rods.faults import Reason
 from rods.tasks import Task, asked
+from rods.values import frozen
 
 LONG = 4  # words from which on a text need not stand there word for word
 SHARE = 0.7  # of the words of such a text that must be found
@@ -141,7 +141,7 @@ NUMBERS = frozenset(map(stem, IDENTIFIES)) - {"no"}
 NEAR = 3  # words after an article among which its noun stands
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Mention:
     """A value that a call had or gave, under the name of its argument or field; as number `place`
     of `count` of this name. `beside`: the leaves of its record, by key_of."""
@@ -213,7 +213,7 @@ def nouns_of(names: Iterable[str]) -> set[str]:
     return {stem(part) for name in names for part in PARTS.findall(name)} - IDENTIFIES
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Referent:
     """A value that a turn's words may refer to. `name`: of its argument, unless it was met under
     quite another (a passenger may be a `member`, never a date); `own`: where it was met, `latest`

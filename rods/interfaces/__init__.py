@@ -8,7 +8,6 @@ go through `IDENTITY`."""
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Protocol, runtime_checkable
 
@@ -19,11 +18,12 @@ from rods.errors import UserError
 from rods.extension import Door
 from rods.functions import made_by
 from rods.rules.step_folds import StepFold
+from rods.values import frozen
 
 LONGEST_GUIDELINES = 2000  # characters that may stand in every system prompt of a stage
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Shown:
     """What an episode has shown by the time of a result: the `tools` that are visible now, by name,
     and the `results` of all earlier calls, oldest first, as the environment gave them."""

@@ -10,7 +10,6 @@ import difflib
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal, NamedTuple
 
@@ -21,6 +20,7 @@ from rods.calls import Call
 from rods.composing.catalogue import FromEarlierRecipe, FromResult, known_catalogue
 from rods.environments.base import Environment, Parameter, Tool, kept
 from rods.interfaces import Shown
+from rods.values import JsonMapping, frozen
 
 MOST = 3  # names in one hint
 LISTED = 12  # allowed values that are still listed
@@ -56,7 +56,7 @@ class Advice(NamedTuple):
     brief: str
 
 
-def misuses(tool: Tool, arguments: Mapping[str, Any]) -> list[Misuse]:
+def misuses(tool: Tool, arguments: JsonMapping) -> list[Misuse]:
     """Each argument that breaks the document of `tool`; none where all of them keep to it."""
     faults: list[Misuse] = []
     parameters = {parameter.name: parameter for parameter in tool.parameters}
@@ -142,7 +142,7 @@ def _wrong(value: Any, parameter: Parameter) -> str:
     return ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Dependencies:
     """What a catalogue says of an environment's tools. `suppliers`: (tool, parameter) → the
     tools whose results recipes take its value from, the commonest first. `readers`: tools that

@@ -12,7 +12,7 @@ import contextlib
 import random
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from rods.config import Budgets, Endpoint
 from rods.errors import BudgetSpent, UserError
@@ -28,6 +28,7 @@ from rods.llm.records import (
     Usage,
 )
 from rods.logs import log
+from rods.values import JsonObject
 
 if TYPE_CHECKING:
     import aiohttp
@@ -112,7 +113,7 @@ class Client:
         """A new account for the calls of one variant."""
         return Account(name, self.budget.limits.variant_calls)
 
-    def status(self) -> list[dict[str, Any]]:
+    def status(self) -> list[JsonObject]:
         """Every endpoint as people should see it: `down_seconds` and `why` tell a pause from an
         idle client."""
         now = time.monotonic()

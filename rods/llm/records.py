@@ -3,13 +3,14 @@ ends. A model that says nothing or is cut short has answered (`Completion.finish
 breaks has not (`EndpointError`)."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from rods.config import Budgets
 from rods.errors import BudgetSpent, InfrastructureError
 from rods.faults import Finish
+from rods.values import JsonMapping, JsonObject, frozen
 
 
 class Budget:
@@ -92,7 +93,7 @@ class Account:
         self.calls += 1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Request:
     """One call. `stage` names who asks and is what usage is counted by.
 
@@ -103,11 +104,11 @@ class Request:
     variant that pays) are recorded. `extra` goes into the body as it is."""
 
     stage: str
-    messages: Sequence[Mapping[str, Any]] = ()
+    messages: Sequence[JsonMapping] = ()
     prompt: str | Sequence[int] | None = None
     texts: Sequence[str] = ()
-    schema: Mapping[str, Any] | None = None
-    tools: Sequence[Mapping[str, Any]] = ()
+    schema: JsonMapping | None = None
+    tools: Sequence[JsonMapping] = ()
     max_tokens: int = 1024
     temperature: float = 0.7
     top_p: float = 0.95
@@ -117,10 +118,10 @@ class Request:
     backbone: str = ""
     template: str = ""
     account: Account | None = None
-    extra: Mapping[str, Any] = field(default_factory=dict)
+    extra: JsonMapping = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ToolCall:
     """A native tool call as the server parsed it. `arguments` is the model's text, which need not
     be JSON."""
@@ -129,7 +130,7 @@ class ToolCall:
     arguments: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Completion:
     """A model's answer. `text` holds no lone surrogates, so it can be written as UTF-8.
 
@@ -160,7 +161,7 @@ class Completion:
         return self.finish in ("stop", "tools") and bool(self.text or self.tool_calls)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Usage:
     """What one call cost, successful or not, as the log of calls keeps it. `outcome` is a `Finish`,
     or `failed`, `refused`, `budget` or `cancelled`. `seconds` is the last attempt, `waited`
@@ -181,7 +182,7 @@ class Usage:
     template: str = ""
     account: str = ""
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         return {**asdict(self), "seconds": round(self.seconds, 4), "waited": round(self.waited, 4)}
 
 

@@ -7,7 +7,6 @@ Anything in a reply may have any type."""
 import json
 import math
 import re
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -19,6 +18,7 @@ from rods.faults import Finish
 from rods.llm.connections import Key
 from rods.llm.records import Completion, Request, ToolCall
 from rods.model_json import all_valid, valid_unicode
+from rods.values import JsonMapping, JsonObject
 
 # characters of an answer, and of all calls in it; what is longer was cut short (`length`)
 MOST_TEXT = 1 << 22
@@ -61,7 +61,7 @@ def path(request: Request) -> str:
     return "/chat/completions" if request.prompt is None else "/completions"
 
 
-def encode(request: Request, model: str, extra: Mapping[str, Any], *, constrained: bool) -> bytes:
+def encode(request: Request, model: str, extra: JsonMapping, *, constrained: bool) -> bytes:
     """The body. Raises ValueError for what JSON cannot say."""
     if request.texts:
         return orjson.dumps(
@@ -71,7 +71,7 @@ def encode(request: Request, model: str, extra: Mapping[str, Any], *, constraine
                 **request.extra,
             }
         )
-    body: dict[str, Any] = {
+    body: JsonObject = {
         "model": model,
         "max_tokens": request.max_tokens,
         "temperature": request.temperature,

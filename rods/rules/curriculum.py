@@ -7,17 +7,17 @@ that is not finite is not stable."""
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, replace
 
 from rods.canonical import rounded
 from rods.config import Config, Curriculum, Stage
 from rods.errors import UserError
 from rods.observations import FORMAT_REWARDS
+from rods.values import JsonMapping, JsonObject, frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Course:
     """Where a run stands in its curriculum; kept in every checkpoint.
 
@@ -31,7 +31,7 @@ class Course:
     norms: tuple[float | None, ...] = ()
 
     @staticmethod
-    def restored(state: Mapping[str, Any]) -> "Course":
+    def restored(state: JsonMapping) -> "Course":
         """From a checkpoint's curriculum state; the beginning where it has none (weights taken over
         by a fork)."""
         if not state:
@@ -40,7 +40,7 @@ class Course:
             int(state["stage"]), int(state["epochs"]), tuple(state["scores"]), tuple(state["norms"])
         )
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         return asdict(self)
 
     def stepped(self, norm: float | None) -> "Course":

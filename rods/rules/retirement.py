@@ -3,17 +3,17 @@ rules over standings. A variant's standing counts only groups of steps after it 
 once revived, after it was retired. docs/design.md has a table."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Literal
 
 from rods.config import PoolRules
 from rods.rules.tracker import Standing
+from rods.values import frozen
 
 Rule = Literal["burn_in", "drift_mastered", "drift_too_hard", "unsampled", "capacity"]
 TOO_HARD: frozenset[Rule] = frozenset({"burn_in", "drift_too_hard"})  # what re-tests may bring back
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Decision:
     """A task changes its place, and the numbers that say why."""
 

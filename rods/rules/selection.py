@@ -8,14 +8,14 @@ Sets of types have quotas; inside each, candidates are ranked by a score in [0, 
 or all active tasks (`whole_pool`)."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rods.canonical import keyed_random, rounded
 from rods.config import Config, Selection
 from rods.observations import Group
 from rods.rules.zones import TaskSignal, group_signal, zone_of
 from rods.tasks import TaskType
+from rods.values import JsonMapping, JsonObject, frozen
 
 
 class TaskFacts(NamedTuple):
@@ -25,7 +25,7 @@ class TaskFacts(NamedTuple):
     generation: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pick:
     """A seed: `task` of `step`, its `score` in [0, 1], and `why` (the numbers that the score came
     from)."""
@@ -34,14 +34,14 @@ class Pick:
     task: str
     type: TaskType
     score: float
-    why: Mapping[str, Any]
+    why: JsonMapping
 
     @property
     def id(self) -> str:
         """`step-task`: a pick is keyed by both."""
         return f"{self.step}-{self.task}"
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         """The fields of its record, but for where it stands."""
         return {"task": self.task, "type": self.type, "score": self.score, "why": self.why}
 
@@ -127,9 +127,9 @@ def _score(step: int, signal: TaskSignal, config: Config) -> float | None:
     return rounded(4 * moments.mean * (1 - moments.mean))
 
 
-def _why(signal: TaskSignal, facts: TaskFacts, rules: Selection) -> dict[str, Any]:
+def _why(signal: TaskSignal, facts: TaskFacts, rules: Selection) -> JsonObject:
     """The numbers behind a pick."""
-    why: dict[str, Any] = {"order": rules.order, "generation": facts.generation}
+    why: JsonObject = {"order": rules.order, "generation": facts.generation}
     if signal.moments is not None:
         why |= {
             "reward": rules.boundary,

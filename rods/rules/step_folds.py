@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from rods.extension import Door
-from rods.observations import Json, Record
+from rods.observations import Record
+from rods.values import Json, JsonMapping, JsonObject
 
 if TYPE_CHECKING:  # to load the configuration is to load features, which import this
     from rods.config import Config
@@ -21,7 +22,7 @@ class StepFold(Protocol):
     def apply(self, step: int, groups: Sequence[Record]) -> None:
         """Folds a live closed step: the records of its groups, in order, none that damage took."""
 
-    def closing(self, groups: Sequence[Record]) -> Mapping[str, Json]:
+    def closing(self, groups: Sequence[Record]) -> JsonMapping:
         """The fields of this step's closing record, were it closed with these groups; `verify`
         derives them again. Called before `apply`, and changes nothing."""
         return {}
@@ -33,7 +34,7 @@ class StepFold(Protocol):
         """Replaces the whole state by what `state` returned. May raise ValueError for what it never
         returns."""
 
-    def figures(self, place: Place) -> Mapping[str, Json]:
+    def figures(self, place: Place) -> JsonMapping:
         """What is said of the fold as it stands: `status`, fields of tracker.json and `rods
         status`; `checkpoint`, what a start from there has to come to; `gauges`, numbers by name for
         dashboards; `notes`, sentences for people, by name."""
@@ -50,6 +51,6 @@ def new_folds(config: "Config") -> dict[str, StepFold]:
     return {name: fold for name, fold in folds.items() if fold is not None}
 
 
-def closing_fields(folds: Mapping[str, StepFold], groups: Sequence[Record]) -> dict[str, Json]:
+def closing_fields(folds: Mapping[str, StepFold], groups: Sequence[Record]) -> JsonObject:
     """What features add to the closing record of a step with these groups."""
     return {key: value for fold in folds.values() for key, value in fold.closing(groups).items()}

@@ -18,7 +18,7 @@ that a trainer reports have a window, too (004 Appendix K)."""
 import base64
 import struct
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from operator import itemgetter
 from typing import Any, Literal
 
@@ -41,6 +41,7 @@ from rods.rules.zones import (
     variance,
     zone_of,
 )
+from rods.values import JsonObject, frozen
 
 ENTRY = struct.Struct("<iiddq")  # step, valid, sum, squares, scale
 SIZE = ENTRY.size
@@ -50,7 +51,7 @@ ADVANTAGE = "advantage"  # the kind of the windows of advantage estimates
 IN_PLACE = frozenset({"rubric", "value"})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Window:
     """The statistics of one window. Moments are over valid rollouts, rounded to 12 decimals, and
     but for those of advantages in [0, 1]."""
@@ -90,14 +91,15 @@ class Window:
         moments = Moments(*numbers) if self.count else None
         return TaskSignal(self.task, moments, self.zone == "truncated", self.advantage_variance)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         left_out = (
             {"task"} if self.advantage_variance is not None else {"task", "advantage_variance"}
         )
-        return {name: getattr(self, name) for name in self.__slots__ if name not in left_out}
+        names = [field.name for field in fields(self) if field.name not in left_out]
+        return {name: getattr(self, name) for name in names}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Standing:
     """What retirement reads of a task: the progress of its groups after a step, `groups` of which
     its window still has. `mean` and `variance` are over these (0 where there are none), `entries`

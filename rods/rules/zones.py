@@ -6,14 +6,15 @@ rounded to 12 decimals before any comparison: a group whose mean is exactly 1/5 
 below a bound of 0.2."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from operator import mul
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
 
 from rods.canonical import rounded
 from rods.config import Zones
 from rods.faults import CUT_ENDS, INVALID_ENDS, End
 from rods.observations import FORMAT_REWARDS, Group
+from rods.values import JsonMapping
 
 Zone = Literal["too_hard", "boundary", "mastered", "truncated"]
 ZONES: tuple[Zone, ...] = get_args(Zone)
@@ -98,7 +99,7 @@ def count_sums(counts: Sequence[int], limits: Sequence[int]) -> tuple[int, int, 
     return sum(counts), sum(map(mul, counts, counts)), scale
 
 
-def plain_sums(rollouts: Sequence[Mapping[str, Any]]) -> tuple[int, int, int] | None:
+def plain_sums(rollouts: Sequence[JsonMapping]) -> tuple[int, int, int] | None:
     """`count_sums` of the progress in a group's records, in one pass: all rollouts finished and of
     one length, as nearly every group is. None for other groups."""
     scale = rollouts[0]["expected"]

@@ -21,9 +21,8 @@ draws and gathers what they earned (docs/trainers.md). Nothing here needs torch.
 import atexit
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, SupportsFloat
+from typing import SupportsFloat
 
 from rods import logs
 from rods.buffers.merging.merger import Epoch
@@ -32,15 +31,16 @@ from rods.buffers.run.run import Run
 from rods.buffers.trainer_log import TrainerLog
 from rods.errors import UserError
 from rods.logs import log
-from rods.observations import Group, JsonObject, Record, Role
+from rods.observations import Group, Record, Role
 from rods.rules import order
 from rods.rules.curriculum import scheduled
 from rods.tasks import AnyTask
 from rods.trainer.reporters import Reporters, gauges
 from rods.trainer.reports import check_by_records, check_policy_step, close_step, due
+from rods.values import JsonMapping, JsonObject, frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DrawnTask:
     """A place of a step's batch: its task, whether that is active or retired and tried again
     (`retest`), the epoch that the step belongs to (from 0), and the place (from 0). Picklable."""
@@ -174,7 +174,7 @@ class TaskStream(AbstractContextManager["TaskStream"]):
         return self._tasks(step)[:size]
 
     def observe(
-        self, step: int, groups: Iterable[Group | Mapping[str, Any]], policy_step: int | None = None
+        self, step: int, groups: Iterable[Group | JsonMapping], policy_step: int | None = None
     ) -> bool:
         """Closes `step` with the groups that its tasks earned, in any order: on the disk when this
         returns. False: an identical report was there already.

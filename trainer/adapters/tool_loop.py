@@ -7,8 +7,6 @@ says next.
 """
 
 import sys
-from collections.abc import Mapping
-from typing import Any
 
 from rods.calls import Call
 from rods.dialects.tags import Hermes
@@ -17,6 +15,7 @@ from rods.episode.drivers import Job, Running
 from rods.episode.engine import NeedText, Reply, Trace
 from rods.episode.goals import goal_of
 from rods.tasks import AnyTask
+from rods.values import JsonMapping
 
 HEARS = "Answer the user, and hear what they say next: nothing where that was all."
 ANSWER = Tool(
@@ -36,7 +35,7 @@ class ToolLoop:
         self._running = Running(Job(task, environment, Hermes(), goal, max_steps=sys.maxsize))
         self._state = self._running.advance(None)
 
-    def call(self, name: str, arguments: Mapping[str, Any]) -> str:
+    def call(self, name: str, arguments: JsonMapping) -> str:
         """What the tool answers, or why it cannot be called; where the tool is `ANSWER`, what the
         user says next, empty where that was all."""
         text = (

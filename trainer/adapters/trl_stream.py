@@ -14,7 +14,7 @@ part of a batch.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from rods.errors import UserError
 from rods.tasks import AnyTask
 from rods.trainer.adapters.stream import DrawnTask, TaskStream, open_stream
 from rods.trainer.ranks import Ranks
+from rods.values import JsonMapping, JsonObject
 
 
 def last_checkpoint(folder: Path | str) -> str | None:
@@ -63,7 +64,7 @@ class StreamTrainer(GRPOTrainer):  # type: ignore[misc]
     def __init__(
         self,
         folder: Path | str,
-        row: Callable[[AnyTask], Mapping[str, Any]],
+        row: Callable[[AnyTask], JsonMapping],
         *,
         config: Path | str | None = None,
         reward_range: tuple[float, float] = (0.0, 1.0),
@@ -118,7 +119,7 @@ class StreamTrainer(GRPOTrainer):  # type: ignore[misc]
         super()._save_rng_state(output_dir)
         self.accelerator.wait_for_everyone()
 
-    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+    def _generate_and_score_completions(self, inputs: list[JsonObject]) -> JsonObject:
         if self.model.training:
             # over a batch; TRL counts them in `_step`
             passes = self.num_iterations * self.args.steps_per_generation
@@ -136,7 +137,7 @@ class StreamTrainer(GRPOTrainer):  # type: ignore[misc]
             ]
             mine = self.ranks.part(size * tasks)
             inputs = [{**rows[at // size]} for at in range(mine.start, mine.stop)]
-        output: dict[str, Any] = super()._generate_and_score_completions(inputs)
+        output: JsonObject = super()._generate_and_score_completions(inputs)
         return output
 
     def _open(self, restored: int) -> None:

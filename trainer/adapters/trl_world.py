@@ -8,7 +8,7 @@ TRL documents all tools at once: those that a task holds out until a later turn 
 then.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from inspect import Parameter as Argument
 from inspect import Signature
 from typing import Any, Literal
@@ -21,6 +21,7 @@ from rods.episode.rewards import score
 from rods.errors import UserError
 from rods.tasks import AnyTask
 from rods.trainer.adapters.tool_loop import ANSWER, ToolLoop
+from rods.values import JsonMapping, JsonObject
 
 TYPES = {
     "string": str,
@@ -72,7 +73,7 @@ class World:
         episode: Episode = self._class(self)
         return episode
 
-    def row(self, task: AnyTask) -> dict[str, Any]:
+    def row(self, task: AnyTask) -> JsonObject:
         """The row of a data set that is `task`. Raises UserError for a task of another world."""
         if task.environment.name != self.environment.name:
             raise UserError(
@@ -121,7 +122,7 @@ def _method(tool: Tool) -> Callable[..., str]:
     return method
 
 
-def _type(schema: Mapping[str, Any]) -> Any:
+def _type(schema: JsonMapping) -> Any:
     """The type hint that transformers turns into `schema`, as far as there is one: limits are left
     out."""
     if "enum" in schema:

@@ -24,6 +24,7 @@ from rods.buffers.state import read_state
 from rods.files import BULK, bounded_lines, open_regular
 from rods.trainer.adapters.stream import DrawnTask, open_stream
 from rods.trainer.adapters.verifiers_world import WorldData, WorldTask
+from rods.values import JsonObject
 
 
 class StreamConfig(vf.TasksetConfig):  # type: ignore[misc]
@@ -165,7 +166,7 @@ class Draws:
                     self._take(orjson.loads(line), at <= begun)
         self.read[path] = at
 
-    def _take(self, episode: dict[str, Any], old: bool) -> None:
+    def _take(self, episode: JsonObject, old: bool) -> None:
         number = episode["task"]["data"]["idx"]
         work = (episode.get("run") or {}).get("work") or {}
         traces = [trace for trace in episode["traces"] if trace["agent"].get("trainable", True)]

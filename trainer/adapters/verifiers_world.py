@@ -19,9 +19,9 @@ from rods.environments.base import Tool
 from rods.environments.loading import Environments
 from rods.episode.engine import Trace
 from rods.errors import UserError
-from rods.observations import JsonObject
 from rods.tasks import AnyTask
 from rods.trainer.adapters.tool_loop import ANSWER, ToolLoop
+from rods.values import JsonObject
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer

@@ -20,6 +20,7 @@ from rods.buffers.run.creation import open_or_create
 from rods.buffers.state import read_state
 from rods.tasks import AnyTask
 from rods.trainer.adapters.stream import DrawnTask, TaskStream, open_stream
+from rods.values import JsonMapping
 
 KEY = "rods"  # in `extra_info`: which place of which step a rollout is of
 
@@ -34,7 +35,7 @@ class RunDataset(RLHFDataset):  # type: ignore[misc]
     step = 0
     drawn: tuple[DrawnTask, ...] = ()
 
-    def row(self, task: AnyTask) -> Mapping[str, Any]:
+    def row(self, task: AnyTask) -> JsonMapping:
         """What a row of verl's files has: `prompt`, messages; `reward_model`; `data_source`."""
         raise NotImplementedError
 

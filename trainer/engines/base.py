@@ -11,9 +11,10 @@ from rods import config
 from rods.episode.drivers import Job
 from rods.episode.engine import NeedText, Reply, Trace
 from rods.trainer.chat import Chat
+from rods.values import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sample:
     """One finished rollout. `completion_ids` hold the policy's tokens (`env_mask` 1) and those of
     the messages in between (0); `spans` are the [start, end) of its replies there. `logprobs` are

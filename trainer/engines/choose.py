@@ -34,17 +34,18 @@ from rods.trainer.engines.local import LocalEngine
 from rods.trainer.engines.served import ServedEngine
 from rods.trainer.ranks import Ranks
 from rods.trainer.weight_files import save_plain
+from rods.values import JsonObject
 
 # mean distance of log-probabilities, in nats: a warning; another model
 FAR = 0.1
 UNLIKE = 1.0
 
 
-def vllm_arguments(config: Config) -> dict[str, Any]:
+def vllm_arguments(config: Config) -> JsonObject:
     """What TRL's GRPOConfig is told about vLLM. Raises UserError for what cannot run here."""
     training = config.training
     operation = config.operation
-    arguments: dict[str, Any] = {
+    arguments: JsonObject = {
         "vllm_importance_sampling_correction": training.engine_correction != "none"
     }
     if training.engine_correction != "none":

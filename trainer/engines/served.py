@@ -29,6 +29,7 @@ from rods.llm import Client, EndpointError, Request
 from rods.llm.connections import Key, read_reply, reason
 from rods.trainer.chat import Chat
 from rods.trainer.engines.base import Conversation, Sample
+from rods.values import JsonObject
 
 # Training states its own sampling; a server's defaults come from the model's folder.
 PLAIN_SAMPLING = {"top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0}
@@ -210,10 +211,7 @@ async def _give(
     """Whether the server at `base`, which has the weights in `folder` now, if any, keeps weight
     versions."""
     if folder is not None:
-        order: dict[str, Any] = {
-            "method": "reload_weights",
-            "kwargs": {"weights_path": str(folder)},
-        }
+        order: JsonObject = {"method": "reload_weights", "kwargs": {"weights_path": str(folder)}}
         answer = await _ask(session, "POST", f"{base}/collective_rpc", WEIGHTS_LOADED, json=order)
         reset = answer is not None and await _ask(
             session, "POST", f"{base}/reset_prefix_cache", SERVER_ANSWER

@@ -12,7 +12,7 @@ careless, guesses and asks nothing.
 """
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +24,7 @@ from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import NeedText, Reply, Trace
 from rods.episode.goals import goal_of
 from rods.tasks import Task
+from rods.values import JsonMapping
 from rods.worlds.desk import personas
 
 DONE = "done"
@@ -99,7 +100,7 @@ class Teacher:
         return [] if spoil is None else [spoil(call) for call in calls]
 
     def _guessed(
-        self, task: Task, turn: int, gap: Mapping[str, Any], rng: random.Random
+        self, task: Task, turn: int, gap: JsonMapping, rng: random.Random
     ) -> Sequence[Call]:
         """What the next turn will ask for, with a guess for the value that is missing."""
         wanted = task.calls[turn + 1]

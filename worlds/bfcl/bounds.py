@@ -8,8 +8,9 @@ last bound the call is refused. The bounds are far above anything in the 800 tas
 """
 
 import sys
-from collections.abc import Mapping
 from typing import Any
+
+from rods.values import JsonMapping, JsonObject
 
 MAX_TEXT = 16_384  # characters of one text argument, and of all texts inside one list or object
 MAX_ITEMS = 1_000  # entries of one list or object, nested ones included
@@ -27,7 +28,7 @@ _COMMON = 2**53  # a number within this is within every bound
 _BITS_OF_AN_INTEGER = 14_400
 
 
-def bounds_of(tool: str, parameter: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+def bounds_of(tool: str, parameter: str, schema: JsonMapping) -> JsonObject:
     """The declared bounds of a parameter, in the words of JSON Schema."""
     if tool in UNBOUNDED and parameter == "precision":
         return {"maximum": MAX_DIGITS}
@@ -81,7 +82,7 @@ def impossible_power(base: Any, exponent: Any) -> bool:
     return (abs(base).bit_length() - 1) * exponent > _BITS_OF_AN_INTEGER
 
 
-def digits(arguments: Mapping[str, Any]) -> int | None:
+def digits(arguments: JsonMapping) -> int | None:
     """How many digits a call of an unbounded tool asks for; None when an argument is no plain
     number."""
     if any(type(value) not in (int, float) for value in arguments.values()):

@@ -21,12 +21,12 @@ import re
 import sys
 import types
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache, wraps
 from pathlib import Path
 from typing import Any
 
 from rods.environments.base import Parameter, Tool
+from rods.values import JsonMapping, JsonObject, frozen
 from rods.worlds.bfcl import wheel
 from rods.worlds.bfcl.bounds import UNBOUNDED, bounds_of
 from rods.worlds.bfcl.copies import RecordedRandom, copy_plain
@@ -53,7 +53,7 @@ _EACH = re.compile(r"'(\w)' for ")  # "('l' for lines, 'w' for words)"
 _TYPES = {"dict": "object", "float": "number", "tuple": "array"}  # BFCL's names for JSON Schema's
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Api:
     """One API class: the class itself and its documented tools by name."""
 
@@ -128,7 +128,7 @@ def _execute(file: Path, name: str) -> types.ModuleType:
     return module
 
 
-def _tool(group: str, kind: type, document: dict[str, Any]) -> Tool:
+def _tool(group: str, kind: type, document: JsonObject) -> Tool:
     name = document["name"]
     documented = document["parameters"]["properties"]
     parameters = []
@@ -159,9 +159,9 @@ def _listed(about: str) -> tuple[str, ...]:
     return tuple(_EACH.findall(about)) if "('" in about else ()
 
 
-def _schema(documented: Mapping[str, Any]) -> dict[str, Any]:
+def _schema(documented: JsonMapping) -> JsonObject:
     """JSON Schema of a documented parameter: `float` is a number, `dict` an object."""
-    schema: dict[str, Any] = {"type": _TYPES.get(documented["type"], documented["type"])}
+    schema: JsonObject = {"type": _TYPES.get(documented["type"], documented["type"])}
     if "items" in documented:
         schema["items"] = _schema(documented["items"])
     if "properties" in documented:
@@ -214,7 +214,7 @@ def remember_prices(kind: Any) -> None:
     look_up = kind.get_flight_cost
 
     @lru_cache(256)
-    def prices(long_context: bool, *route: str) -> tuple[KeptList, dict[str, Any]]:
+    def prices(long_context: bool, *route: str) -> tuple[KeptList, JsonObject]:
         scratch = kind()
         scratch.long_context = long_context
         reply = look_up(scratch, *route)

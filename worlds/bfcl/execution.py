@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from rods.analysis.schemas import TYPES
 from rods.environments.base import Result, Tool
+from rods.values import JsonMapping, JsonObject
 from rods.worlds.bfcl.bounds import DIGITS_OF_AN_INTEGER, UNBOUNDED, digits, impossible_power
 from rods.worlds.bfcl.classes import load_type
 from rods.worlds.bfcl.jsontext import value_of, write
@@ -26,7 +27,7 @@ _load_type = cache(load_type)
 _NUMBERS = 1_024  # results with up to a thousand digits that are remembered
 _ROUNDED_AWAY = -400  # no 64-bit integer and no float has so many digits before its point
 
-Before = Callable[["BoundTool", Any, Mapping[str, Any]], Result | None]
+Before = Callable[["BoundTool", Any, JsonMapping], Result | None]
 Method = Callable[..., Any]
 
 
@@ -39,11 +40,11 @@ class BoundTool(NamedTuple):
     function: Callable[..., Any]
     takes: tuple[Take, ...] | None
     before: Before | None
-    write: Callable[[dict[str, Any]], str]
+    write: Callable[[JsonObject], str]
 
 
 def bound_tool(
-    kind: type, tool: Tool, precise: Before, write: Callable[[dict[str, Any]], str]
+    kind: type, tool: Tool, precise: Before, write: Callable[[JsonObject], str]
 ) -> BoundTool:
     """`precise` answers the calls of tools that compute with any number of digits, or returns
     None."""
@@ -74,7 +75,7 @@ class Answer(Result):
 answer: Callable[[tuple[str, None, str | None]], Result] = partial(tuple.__new__, Answer)
 
 
-def kind_of_error(tool: Tool, arguments: Mapping[str, Any], problem: Exception) -> str:
+def kind_of_error(tool: Tool, arguments: JsonMapping, problem: Exception) -> str:
     """The kind of error: the arguments do not fit the document, or the tool refused."""
     if isinstance(problem, ValueError) and str(problem).startswith("Exceeds the limit"):
         return "too_large"
@@ -90,7 +91,7 @@ def kind_of_error(tool: Tool, arguments: Mapping[str, Any], problem: Exception) 
     return "tool"
 
 
-def _power(bound: BoundTool, target: Any, arguments: Mapping[str, Any]) -> Result | None:
+def _power(bound: BoundTool, target: Any, arguments: JsonMapping) -> Result | None:
     if not impossible_power(arguments.get("base"), arguments.get("exponent")):
         return None
     text = f"Exceeds the limit ({DIGITS_OF_AN_INTEGER} digits) for integer string conversion"
@@ -99,7 +100,7 @@ def _power(bound: BoundTool, target: Any, arguments: Mapping[str, Any]) -> Resul
     )
 
 
-def _recursive(bound: BoundTool, target: Any, arguments: Mapping[str, Any]) -> Result | None:
+def _recursive(bound: BoundTool, target: Any, arguments: JsonMapping) -> Result | None:
     if too_many_paths(target.root) or too_many_paths(target._current_dir):
         return Result(f"{PREFIX}maximum recursion depth exceeded", None, "bounds")
     return None
@@ -113,7 +114,7 @@ def _precisely(method: Method) -> Method:
     first, while the precision still holds; and remembered, by its arguments as they are written
     (0.0 is not -0.0)."""
 
-    def compute(self: Any, arguments: Mapping[str, Any]) -> Any:
+    def compute(self: Any, arguments: JsonMapping) -> Any:
         # late: only a tool that computes needs it, and every command line would wait for it
         import mpmath
 
@@ -132,8 +133,8 @@ def _precisely(method: Method) -> Method:
 
 
 def _changed(
-    before: Callable[[dict[str, Any]], dict[str, Any]] = lambda arguments: arguments,
-    after: Callable[[dict[str, Any]], dict[str, Any]] = lambda value: value,
+    before: Callable[[JsonObject], JsonObject] = lambda arguments: arguments,
+    after: Callable[[JsonObject], JsonObject] = lambda value: value,
 ) -> Callable[[Method], Method]:
     """Wraps a method: it gets what `before` makes of its arguments, and answers what `after` makes
     of its value."""
@@ -144,21 +145,21 @@ def _changed(
     return wrapped
 
 
-def _rounding(arguments: dict[str, Any]) -> dict[str, Any]:
+def _rounding(arguments: JsonObject) -> JsonObject:
     """`round(5, -10**9)` would compute 10**10**9 to find that nothing is left."""
     places = arguments.get("decimal_places")
     far = type(places) is int and places < _ROUNDED_AWAY
     return {**arguments, "decimal_places": _ROUNDED_AWAY} if far else arguments
 
 
-def _booked(value: dict[str, Any]) -> dict[str, Any]:
+def _booked(value: JsonObject) -> JsonObject:
     error = value.get("error")
     if isinstance(error, str) and error.startswith("Invalid travel class. Must be one of "):
         value["error"] = "Invalid travel class. Must be one of {'business', 'economy', 'first'}"
     return value
 
 
-def _edited(value: dict[str, Any]) -> dict[str, Any]:
+def _edited(value: JsonObject) -> JsonObject:
     head, label, fields = str(value.get("error", "")).partition("Invalid fields for update: ")
     if label and not head:
         value["error"] = label + ", ".join(sorted(fields.split(", ")))
@@ -182,7 +183,7 @@ def reports_error(value: list[Any]) -> bool:
     )
 
 
-def compute(request: dict[str, Any]) -> dict[str, Any]:
+def compute(request: JsonObject) -> JsonObject:
     """What the worker process runs: the tools of MathAPI that compute with as many digits as they
     are asked for.
 

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from json.encoder import encode_basestring_ascii as _quote
 from typing import Any
 
+from rods.values import JsonObject
+
 
 class KeptText(str):
     __slots__ = ("json",)
@@ -23,7 +25,7 @@ class KeptList(list[Any]):
     json: str
 
 
-class KeptDict(dict[str, Any]):
+class KeptDict(JsonObject):
     __slots__ = ("json",)
     json: str
 
@@ -39,7 +41,7 @@ def keep(value: Any) -> Any:
     return fresh
 
 
-def write_padded(value: dict[str, Any]) -> str:
+def write_padded(value: JsonObject) -> str:
     """As `write`, for answers of which parts may be kept."""
     for item in value.values():
         kind = type(item)
@@ -48,7 +50,7 @@ def write_padded(value: dict[str, Any]) -> str:
     else:
         return write(value)
     parts: list[str] = []
-    between: dict[str, Any] = {}  # what is not kept is written at one go
+    between: JsonObject = {}  # what is not kept is written at one go
     for key, item in value.items():
         if type(key) is not str:
             return write(value)

@@ -19,6 +19,7 @@ from copy import copy
 from pathlib import Path
 from typing import Any
 
+from rods.values import JsonMapping
 from rods.worlds.bfcl.copies import copy_plain
 from rods.worlds.bfcl.trees import copy_tree, own_file
 
@@ -30,7 +31,7 @@ READING = frozenset(name for names in _TABLES["reading"].values() for name in na
 CHANGED_IN_PLACE: Mapping[str, list[str]] = _TABLES["changed_in_place"]
 EVERYTHING = "everything"
 
-Take = Callable[[Any, set[str], Mapping[str, Any]], None]
+Take = Callable[[Any, set[str], JsonMapping], None]
 
 
 def takes(tool: str) -> tuple[Take, ...]:
@@ -53,7 +54,7 @@ def _once(copied: Callable[[Any], None], part: str, whole: str = "") -> Take:
     """Has `copied` put copies into a target, unless the world owns this `part` of it, or the
     `whole` that has it."""
 
-    def take(target: Any, owned: set[str], arguments: Mapping[str, Any]) -> None:
+    def take(target: Any, owned: set[str], arguments: JsonMapping) -> None:
         if part not in owned and whole not in owned:
             owned.add(part)
             copied(target)
@@ -83,7 +84,7 @@ def _attribute(name: str, copied: Callable[[Any], Any], part: str) -> Take:
 def _entry(name: str, argument: str) -> Take:
     top = _top(name)
 
-    def take(target: Any, owned: set[str], arguments: Mapping[str, Any]) -> None:
+    def take(target: Any, owned: set[str], arguments: JsonMapping) -> None:
         if name in owned:
             return
         top(target, owned, arguments)

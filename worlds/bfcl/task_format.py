@@ -15,7 +15,6 @@ of the benchmark's own.
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import orjson
 
@@ -23,6 +22,7 @@ from rods.errors import UserError
 from rods.files import explained
 from rods.gates.ground_truth import run
 from rods.tasks import RETURN_SENTENCE, AnyTask, Task, scripted
+from rods.values import JsonObject
 from rods.worlds.bfcl import wheel
 from rods.worlds.bfcl.catalogue.social import shared_mentions
 from rods.worlds.bfcl.classes import MODULES
@@ -33,7 +33,7 @@ FIRST_NUMBER = 1000
 _REMEDY = "export tasks of the environment 'bfcl' that start from a plain state"
 
 
-def entry(task: Task, number: int) -> dict[str, Any]:
+def entry(task: Task, number: int) -> JsonObject:
     """The task as an entry of its category's question file.
 
     Raises UserError for a task that the format cannot say: of another environment, from a snapshot,
@@ -62,7 +62,7 @@ def entry(task: Task, number: int) -> dict[str, Any]:
                 why, where=where, remedy="leave the task out, or post the tweet with mentions"
             )
     tools = environment().tools()
-    record: dict[str, Any] = {
+    record: JsonObject = {
         "id": f"multi_turn_{task.type}_{number}",
         "question": [
             []
@@ -83,7 +83,7 @@ def entry(task: Task, number: int) -> dict[str, Any]:
     return record
 
 
-def answer(task: Task, number: int) -> dict[str, Any]:
+def answer(task: Task, number: int) -> JsonObject:
     """The task's ground truth as a line of its category's answer file."""
     calls = [[str(call) for call in turn] for turn in task.calls]
     return {"id": f"multi_turn_{task.type}_{number}", "ground_truth": calls}

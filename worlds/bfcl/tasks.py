@@ -5,7 +5,7 @@ The split (002, 004, Environment Tuning): `random.Random(42)` shuffles the numbe
 """
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache as cached
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 from rods.calls import parse_python_call
 from rods.environments.base import reference
 from rods.tasks import RETURN_SENTENCE, TASK_TYPES, Split, Task, TaskType
+from rods.values import JsonMapping, JsonObject
 from rods.worlds.bfcl import wheel
 from rods.worlds.bfcl.world import Bfcl, environment
 
@@ -55,11 +56,7 @@ def _tasks(file: Path) -> tuple[Task, ...]:
 
 
 def task_of(
-    bfcl: Bfcl,
-    kind: TaskType,
-    entry: Mapping[str, Any],
-    answer: Sequence[Sequence[str]],
-    **more: Any,
+    bfcl: Bfcl, kind: TaskType, entry: JsonMapping, answer: Sequence[Sequence[str]], **more: Any
 ) -> Task:
     """The task of an entry of the category `kind`, with the calls of its answer; `more`: split,
     provenance, id. Raises ValueError for what is no call with literal arguments, and for another
@@ -88,7 +85,7 @@ def task_of(
     )
 
 
-def records(file: Path, kind: TaskType) -> tuple[list[dict[str, Any]], list[list[list[str]]]]:
+def records(file: Path, kind: TaskType) -> tuple[list[JsonObject], list[list[list[str]]]]:
     """The wheel's own entries of one category, and their ground-truth call strings by turn, in the
     same order."""
     name = FILE.format(kind)

@@ -10,6 +10,8 @@ contents, parents ignored.
 from collections.abc import Iterator
 from typing import Any
 
+from rods.values import JsonObject
+
 MAX_PATHS = 20_000  # recursive tools (find, du) are refused in a graph with more paths than this
 
 
@@ -18,7 +20,7 @@ def copy_tree(system: Any) -> None:
     kind = type(system.root)
     directories = list(_directories(system))
     copies = {id(directory): object.__new__(kind) for directory in directories}
-    contents_by_id: dict[int, dict[str, Any]] = {}
+    contents_by_id: dict[int, JsonObject] = {}
     for directory in directories:
         fresh = copies[id(directory)]
         fresh.name = directory.name
@@ -97,7 +99,7 @@ def too_many_paths(directory: Any) -> bool:
     return False
 
 
-def encode_system(system: Any) -> dict[str, Any]:
+def encode_system(system: Any) -> JsonObject:
     """The graph as JSON: a list of directories and one of files, referring to each other by
     position."""
     directories = list(_directories(system))
@@ -135,7 +137,7 @@ def encode_system(system: Any) -> dict[str, Any]:
     }
 
 
-def decode_system(system: Any, record: dict[str, Any]) -> None:
+def decode_system(system: Any, record: JsonObject) -> None:
     """Puts the graph written by `encode_system` into `system`. Raises ValueError when the record is
     not one."""
     directory_type = type(system.root)

@@ -2,13 +2,14 @@
 
 from collections import Counter
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import orjson
 from cyclopts import Parameter
 
 from rods.commands import Json
 from rods.errors import say
+from rods.values import JsonObject
 
 Out = Annotated[Path | None, Parameter(help="Also write the tasks as JSONL into this file.")]
 
@@ -30,7 +31,7 @@ def fetch_bfcl(*, out: Out = None, as_json: Json = False) -> None:
         out.write_bytes(task_lines(tasks))
     splits = Counter(task.split for task in tasks)
     types = Counter(task.type for task in tasks)
-    facts: dict[str, Any] = {
+    facts: JsonObject = {
         "wheel": str(file),
         "version": wheel.VERSION,
         "sha256": wheel.SHA256,

@@ -2,8 +2,8 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
+from rods.values import JsonObject
 from rods.wheels import Wheel
 
 PACKAGE = "bfcl-eval"
@@ -20,5 +20,5 @@ def read(file: Path, member: str) -> bytes:
     return WHEEL.read(file, f"bfcl_eval/{member}")
 
 
-def read_json_lines(file: Path, member: str) -> list[dict[str, Any]]:
+def read_json_lines(file: Path, member: str) -> list[JsonObject]:
     return [json.loads(line) for line in read(file, member).splitlines() if line.strip()]

@@ -8,7 +8,6 @@ skips whatever neither has touched.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from rods.environments.base import Features, Instance, Result, Tool
 from rods.environments.workers.worker import Overrun, Worker, WorkerSpec
 from rods.errors import InfrastructureError
 from rods.tasks import state_json
+from rods.values import JsonMapping, JsonObject, frozen
 from rods.worlds.bfcl import bounds, wheel
 from rods.worlds.bfcl.classes import MODULES, STATELESS, keep_stocks, load
 from rods.worlds.bfcl.copies import ATOMS, copy_plain, decode, encode, same_object, view
@@ -104,7 +104,7 @@ class Bfcl:
 
         return catalogue({name: tool.group for name, tool in self._tools.items()})
 
-    def reset(self, state: Mapping[str, Any] | None) -> "BfclWorld":
+    def reset(self, state: JsonMapping | None) -> "BfclWorld":
         if state is None:
             state = {"classes": list(MODULES), "config": {}}
         try:
@@ -122,7 +122,7 @@ class Bfcl:
         if not state.get("objects", {}).keys() <= set(state["classes"]):
             raise ValueError("'objects' must hold objects of the state's classes")
         long_context = state.get("long_context", False)
-        objects: dict[str, Any] = {}
+        objects: JsonObject = {}
         for name in state["classes"]:
             instance = self.apis[name].type()
             changed = state.get("objects", {}).get(name)
@@ -150,9 +150,7 @@ class Bfcl:
             for name, tool in self.apis[group].tools.items()
         }
 
-    def _precise(
-        self, bound: BoundTool, target: Any, arguments: Mapping[str, Any]
-    ) -> Result | None:
+    def _precise(self, bound: BoundTool, target: Any, arguments: JsonMapping) -> Result | None:
         """Few digits in-process, many in the worker, more not at all."""
         if arguments.keys() != set(bound.tool.parameter_names):
             return None  # all are required: the call itself will fail, and say how
@@ -176,14 +174,14 @@ class Bfcl:
         return Result(reply["text"], value_of(reply["text"]), "tool" if reply["failed"] else None)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Initial:
     """An initial state: its JSON bytes, and its objects, which are never written."""
 
     key: bytes
     classes: tuple[str, ...]
     tools: Mapping[str, BoundTool]
-    objects: dict[str, Any]
+    objects: JsonObject
 
 
 class BfclWorld:
@@ -191,12 +189,12 @@ class BfclWorld:
 
     __slots__ = ("_equal", "_initial", "_objects", "_owned")
 
-    def __init__(self, initial: _Initial, objects: Mapping[str, Any]) -> None:
+    def __init__(self, initial: _Initial, objects: JsonMapping) -> None:
         self._initial = initial
         self._objects = dict(objects)
         # classes whose object no other world holds, and what is owned in it
         self._owned: dict[str, set[str]] = {}
-        self._equal: dict[str, Any] = {}  # per class, the other world's object last found equal
+        self._equal: JsonObject = {}  # per class, the other world's object last found equal
 
     def call(self, call: Call) -> Result:
         """One call, in the words of the benchmark's executor. Written in one piece: it is what
@@ -274,8 +272,8 @@ class BfclWorld:
         """The API object of class `name`, to be read and never written."""
         return self._objects[name]
 
-    def snapshot(self) -> dict[str, Any]:
-        state: dict[str, Any] = orjson.loads(self._initial.key)
+    def snapshot(self) -> JsonObject:
+        state: JsonObject = orjson.loads(self._initial.key)
         for name, instance in self._objects.items():
             if instance is self._initial.objects[name]:
                 continue

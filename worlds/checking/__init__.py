@@ -5,12 +5,12 @@ Both look for every fault, not just the first, and return a `CheckReport` whose 
 field and remedy: as records, as JSON and as lines for a terminal.
 """
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import asdict, field
+
+from rods.values import JsonMapping, JsonObject, frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fault:
     """One thing to mend: `where` (file and line, or tool), the `field` at fault, `what` is wrong,
     the `remedy`, and the name of the `control` that found it, where controls have names."""
@@ -29,7 +29,7 @@ class Fault:
         return f"{place}: {self.what}" + (f" → {self.remedy}" if self.remedy else "")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CheckReport:
     """The outcome of checking `subject`. `notes` are worth knowing but no faults; `facts` are
     counts and timings."""
@@ -37,13 +37,13 @@ class CheckReport:
     subject: str
     faults: tuple[Fault, ...]
     notes: tuple[str, ...] = ()
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: JsonMapping = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
         return not self.faults
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         return {"ok": self.ok, **asdict(self), "faults": [fault.as_json() for fault in self.faults]}
 
     def lines(self) -> list[str]:

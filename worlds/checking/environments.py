@@ -33,6 +33,7 @@ from rods.faults import CALL_ERRORS
 from rods.gates.ground_truth import replay
 from rods.signals import Interrupted
 from rods.tasks import Task
+from rods.values import JsonMapping, JsonObject
 from rods.worlds.checking import CheckReport, Fault, soundness
 from rods.worlds.checking.proposing import proposals
 from rods.worlds.checking.runaway import run_python, runaways
@@ -46,7 +47,7 @@ PROGRESS = 5.0  # seconds between two words about how far it is
 BREAKS = 3
 STATES = 4  # states borrowed from the given tasks, besides the empty one
 RETURN = "return a Result with an error instead"  # of raising
-State = Mapping[str, Any] | None
+State = JsonMapping | None
 T = TypeVar("T")
 
 
@@ -580,7 +581,7 @@ def _report(probe: "Probe", name: str, tasks: Sequence[Task]) -> CheckReport:
                 f"works was tried"
             )
             probe.fault(name, "tools", what, remedy)
-    facts: dict[str, Any] = {"hash": probe.environment.hash, "tools": len(tools)}
+    facts: JsonObject = {"hash": probe.environment.hash, "tools": len(tools)}
     facts |= {"reached": len(probe.reached & set(tools)), "calls": probe.calls}
     medians = {what: statistics.median(seconds) for what, seconds in sorted(probe.seconds.items())}
     facts |= {f"{what}_us": round(1e6 * seconds, 1) for what, seconds in medians.items()}

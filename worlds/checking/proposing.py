@@ -3,7 +3,6 @@
 (`rods.environments.failing`). Nothing is written down here; examples are shown."""
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
 
 from rods.analysis.impostors import impostor, signs
 from rods.analysis.sampling import Sampler
@@ -11,6 +10,7 @@ from rods.calls import Call
 from rods.canonical import canonical, keyed_random
 from rods.environments.base import Environment, Result
 from rods.environments.failing import holds
+from rods.values import JsonObject
 
 MOST = 40  # calls of `proposed`
 EXAMPLES = 3  # that are shown of a rule
@@ -28,7 +28,7 @@ def proposals(
     impostors."""
     tools = environment.tools()
     honest: list[tuple[str, Result]] = []
-    found: dict[bytes, tuple[dict[str, Any], dict[str, str]]] = {}  # with the tool of each example
+    found: dict[bytes, tuple[JsonObject, dict[str, str]]] = {}  # with the tool of each example
     for call in calls:
         own = ask(call) if trusted is None or call.name in trusted else None
         other = impostor(tools[call.name], call)

@@ -37,6 +37,7 @@ from rods.tasks import (
     Task,
     task_lines,
 )
+from rods.values import JsonObject
 from rods.worlds.checking import CheckReport, Fault
 from rods.worlds.checking.twins import Twins
 
@@ -201,7 +202,7 @@ def _report(
             f"{len(lines)} training tasks match held-out ones by their {rule.replace('_', ' ')}; "
             f"first line {lines[0]}: {matching[0][1]}. --json lists all"
         )
-    facts: dict[str, Any] = {
+    facts: JsonObject = {
         "tasks": records,
         "splits": dict(Counter(task.split for task in sound)),
         "types": dict(Counter(task.type for task in sound)),

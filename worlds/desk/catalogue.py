@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from rods.composing.catalogue import Catalogue, Domain, Scene
 from rods.composing.recipes import merged, read
+from rods.values import JsonObject
 from rods.worlds.desk import pools
 from rods.worlds.desk.states import make_state, pad, patch
 
@@ -39,8 +39,8 @@ def _topics(rng: random.Random) -> dict[str, str]:
     return {"topic": rng.choice(pools.TOPICS)}
 
 
-def _files(scene: Scene) -> dict[str, Any]:
-    files: dict[str, Any] = scene.state["files"]
+def _files(scene: Scene) -> JsonObject:
+    files: JsonObject = scene.state["files"]
     return files
 
 
@@ -89,8 +89,8 @@ def _hours(scene: Scene) -> list[int]:
     return [hour for hour in pools.HOURS if hour not in full]
 
 
-def _event(scene: Scene) -> dict[str, Any]:
-    event: dict[str, Any] = scene.state["calendar"]["events"].get(
+def _event(scene: Scene) -> JsonObject:
+    event: JsonObject = scene.state["calendar"]["events"].get(
         scene.chosen["event"], {"room": "", "guests": []}
     )
     return event

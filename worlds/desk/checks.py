@@ -8,11 +8,12 @@ gets another name. `brought` says a change of the state in checks.
 
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from rods.calls import Call
+from rods.values import JsonObject, frozen
 from rods.worlds.desk.declared_tools import registered
 from rods.worlds.desk.tools import State, place
 
@@ -26,10 +27,10 @@ PARTS = (
     "ledger.bills",
 )
 # of a new entry
-AT_FIRST: dict[str, Any] = {"room": "", "guests": [], "shared": [], "locked": False, "paid": False}
+AT_FIRST: JsonObject = {"room": "", "guests": [], "shared": [], "locked": False, "paid": False}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StateCheck:
     """An entry of checks.toml, which has the meaning of the fields."""
 
@@ -37,8 +38,8 @@ class StateCheck:
     part: str
     of: dict[str, str] = field(default_factory=dict)
     says: dict[str, str] = field(default_factory=dict)
-    always: dict[str, Any] = field(default_factory=dict)
-    values: dict[str, Any] = field(default_factory=dict)
+    always: JsonObject = field(default_factory=dict)
+    values: JsonObject = field(default_factory=dict)
 
     def holds(self, state: State, /, **arguments: Any) -> bool:
         fields = [(name, arguments[argument]) for argument, name in (self.of | self.says).items()]
@@ -51,7 +52,7 @@ class StateCheck:
             for entry in _entries(state, self.part).values()
         )
 
-    def calls(self, name: str, entry: dict[str, Any], before: dict[str, Any]) -> Iterator[Call]:
+    def calls(self, name: str, entry: JsonObject, before: JsonObject) -> Iterator[Call]:
         """What says of the entry all in which it differs from a `before` one: of a list, each new
         item."""
         fields = self.of | self.says
@@ -103,7 +104,7 @@ def brought(before: State, after: State) -> tuple[Call, ...] | None:
     return tuple(calls)
 
 
-def _entries(state: State, part: str) -> dict[str, dict[str, Any]]:
+def _entries(state: State, part: str) -> dict[str, JsonObject]:
     """The entries of a part of the state, each with its key; an account is its amount."""
     return {
         key: {"key": key, **(entry if isinstance(entry, dict) else {"amount": entry})}

@@ -6,18 +6,18 @@ The bounds of a tool keep every legal call fast and small, so all tools run in-p
 
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rods.environments.base import Parameter, Tool
+from rods.values import JsonMapping, JsonObject, frozen
 from rods.worlds.desk import pools, tools
 
 # what the names of tools that change nothing begin with
 READING = ("find_", "list_", "read_", "search_", "get_")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Check:
     """One parameter's schema, unpacked for speed."""
 
@@ -27,7 +27,7 @@ class Check:
     allowed: frozenset[str] | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Registered:
     """A tool with what runs it."""
 
@@ -43,7 +43,7 @@ def registered(
     about: str,
     function: Callable[..., Any],
     takes: Iterable[str],
-    values: Mapping[str, Any],
+    values: JsonMapping,
 ) -> Registered:
     """The tool called `name`; `values`, of those arguments that are not as under [values] in
     tools.toml."""
@@ -58,7 +58,7 @@ def registered(
     return Registered(tool, function, checks, required)
 
 
-def _schema(value: Mapping[str, Any]) -> dict[str, Any]:
+def _schema(value: JsonMapping) -> JsonObject:
     pool = getattr(pools, value.get("pool", ""), None)
     if pool and isinstance(pool[0], str):
         return {"type": "string", "enum": list(pool)}
@@ -73,14 +73,14 @@ def _schema(value: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "string", "minLength": 1, "maxLength": value.get("longest", 40)}
 
 
-def _check(schema: Mapping[str, Any]) -> Check:
+def _check(schema: JsonMapping) -> Check:
     if schema["type"] == "integer":
         return Check(int, schema["minimum"], schema["maximum"], None)
     allowed = frozenset(schema["enum"]) if "enum" in schema else None
     return Check(str, schema.get("minLength", 0), schema.get("maxLength", 0), allowed)
 
 
-def fault(registered: Registered, arguments: Mapping[str, Any]) -> tuple[str, str] | None:
+def fault(registered: Registered, arguments: JsonMapping) -> tuple[str, str] | None:
     """(error kind, message) of the first argument that breaks the schema, or None. Kinds as in
     `Result.error`."""
     checks = registered.checks

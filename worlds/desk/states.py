@@ -9,6 +9,7 @@ from typing import Any
 from rods.analysis.containment import leaves
 from rods.composing.catalogue import Recipe
 from rods.composing.records import ComposeError, Draft
+from rods.values import JsonMapping, JsonObject
 from rods.worlds.desk import pools
 from rods.worlds.desk.declared_tools import REGISTRY
 
@@ -21,15 +22,15 @@ LONG = {"contacts": 8, "mail": 7, "calendar": 6, "files": 8, "accounts": 3, "bil
 
 def make_state(
     recipes: Sequence[Recipe],
-    avoid: Mapping[str, Any] | None,
+    avoid: JsonMapping | None,
     narrative: Mapping[str, str],
     rng: random.Random,
-) -> dict[str, Any]:
+) -> JsonObject:
     """A world with the classes that the recipes call, and none of the names that `avoid` holds."""
     groups = {REGISTRY[tool].tool.group for recipe in recipes for tool in recipe.tools}
     maker = StateMaker(rng, set(), avoided=_words(avoid or {}))
     topic = narrative.get("topic") if rng.random() < TOPICAL else None
-    state: dict[str, Any] = {"today": rng.choice(pools.DAYS)}
+    state: JsonObject = {"today": rng.choice(pools.DAYS)}
     if "contacts" in groups:
         state["contacts"] = maker.contacts(rng.randint(3, 5))
     if "mail" in groups:
@@ -52,9 +53,7 @@ def make_state(
     return state
 
 
-def patch(
-    state: Mapping[str, Any], error: ComposeError, rng: random.Random
-) -> dict[str, Any] | None:
+def patch(state: JsonMapping, error: ComposeError, rng: random.Random) -> JsonObject | None:
     """What to merge into the state so that the failed call, or the empty domain, works next
     time."""
     maker = StateMaker(rng, _words(state))
@@ -78,7 +77,7 @@ def patch(
     return None
 
 
-def pad(draft: Draft, spoken: frozenset[str], rng: random.Random) -> dict[str, Any]:
+def pad(draft: Draft, spoken: frozenset[str], rng: random.Random) -> JsonObject:
     """The draft's state with many more entries in every class that it has. Names, subjects, titles
     and hours that are spoken of stay unique; where the request is about the only one of a team,
     folder or day, these stay as they are."""
@@ -112,7 +111,7 @@ class StateMaker:
     closed: frozenset[str] = frozenset()
     avoided: Set[str] = frozenset()
 
-    def contacts(self, count: int) -> dict[str, Any]:
+    def contacts(self, count: int) -> JsonObject:
         names = self._some(pools.NAMES, count)
         addresses = self._some(pools.ADDRESSES, count)
         return {
@@ -120,7 +119,7 @@ class StateMaker:
             for name, address in zip(names, addresses, strict=False)
         }
 
-    def mails(self, count: int, topic: str | None) -> dict[str, Any]:
+    def mails(self, count: int, topic: str | None) -> JsonObject:
         return {
             number: {
                 "sender": self.rng.choice(pools.ADDRESSES),
@@ -133,7 +132,7 @@ class StateMaker:
             )
         }
 
-    def events(self, count: int, topic: str | None, others: Mapping[str, Any]) -> dict[str, Any]:
+    def events(self, count: int, topic: str | None, others: JsonMapping) -> JsonObject:
         """Events at times that neither `others` nor spoken hours take."""
         hours = [hour for hour in pools.HOURS if str(hour) not in self.taken]
         full = {(event["day"], event["hour"]) for event in others.values()}
@@ -148,7 +147,7 @@ class StateMaker:
             )
         }
 
-    def files(self, count: int) -> dict[str, Any]:
+    def files(self, count: int) -> JsonObject:
         return {
             name: {
                 "folder": self._open(pools.FOLDERS),
@@ -162,7 +161,7 @@ class StateMaker:
     def accounts(self, count: int) -> dict[str, int]:
         return {name: self.rng.choice(pools.BALANCES) for name in self._some(pools.ACCOUNTS, count)}
 
-    def bills(self, count: int) -> dict[str, Any]:
+    def bills(self, count: int) -> JsonObject:
         return {
             number: {"vendor": vendor, "amount": self.rng.choice(pools.AMOUNTS), "paid": False}
             for number, vendor in zip(
@@ -195,7 +194,7 @@ class StateMaker:
         return self.rng.sample(free, min(count, len(free)))
 
 
-def _supplied(state: Mapping[str, Any], domain: str, maker: StateMaker) -> dict[str, Any] | None:
+def _supplied(state: JsonMapping, domain: str, maker: StateMaker) -> JsonObject | None:
     """One more entry for an empty domain."""
     if domain in ("contact", "lone_team"):
         teams = {contact["team"] for contact in state["contacts"].values()}
@@ -223,14 +222,12 @@ def _supplied(state: Mapping[str, Any], domain: str, maker: StateMaker) -> dict[
     return None
 
 
-def _next(part: Mapping[str, Any]) -> dict[str, int]:
+def _next(part: JsonMapping) -> dict[str, int]:
     """The number of the next id, above all that a maker gives."""
     return {"next": max(part["next"], pools.NEXT_IDS[0])}
 
 
-def _freed(
-    state: Mapping[str, Any], day: str, hour: int, rng: random.Random
-) -> dict[str, Any] | None:
+def _freed(state: JsonMapping, day: str, hour: int, rng: random.Random) -> JsonObject | None:
     """Moves whichever event stands at that time to a free one."""
     events = state["calendar"]["events"]
     taken = {(event["day"], event["hour"]) for event in events.values()} | {(day, hour)}

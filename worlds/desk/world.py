@@ -17,6 +17,7 @@ from rods.calls import Call
 from rods.canonical import content_id
 from rods.environments.base import Features, Result, Tool
 from rods.tasks import state_json
+from rods.values import JsonMapping, JsonObject
 from rods.worlds.desk import pools
 from rods.worlds.desk.checks import CHECKS
 from rods.worlds.desk.declared_tools import REGISTRY, RULES, fault
@@ -56,8 +57,8 @@ class DeskInstance:
             return Result(f'{{"error":"{refusal}"}}', {"error": str(refusal)}, "tool")
         return Result(orjson.dumps(value).decode(), value)
 
-    def snapshot(self) -> dict[str, Any]:
-        copy: dict[str, Any] = orjson.loads(orjson.dumps(self.state))
+    def snapshot(self) -> JsonObject:
+        copy: JsonObject = orjson.loads(orjson.dumps(self.state))
         return copy
 
     def fork(self) -> "DeskInstance":
@@ -90,7 +91,7 @@ class Desk:
     def checks(self) -> Mapping[str, Tool]:
         return {name: registered.tool for name, registered in CHECKS.items()}
 
-    def reset(self, state: Mapping[str, Any] | None) -> DeskInstance:
+    def reset(self, state: JsonMapping | None) -> DeskInstance:
         try:
             written = state_json(state or {})
         except (TypeError, orjson.JSONEncodeError) as error:
@@ -130,7 +131,7 @@ def environment() -> Desk:
     return Desk()
 
 
-def _fields(**fields: Any) -> dict[str, Any]:
+def _fields(**fields: Any) -> JsonObject:
     """The schema of an object with just these fields."""
     return {
         "type": "object",
@@ -140,7 +141,7 @@ def _fields(**fields: Any) -> dict[str, Any]:
     }
 
 
-def _entries(entry: Mapping[str, Any]) -> dict[str, Any]:
+def _entries(entry: JsonMapping) -> JsonObject:
     """The schema of entries by name."""
     return {
         "type": "object",

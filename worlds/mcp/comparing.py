@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from rods.model_json import read_exact
+from rods.values import JsonMapping, JsonObject
 
 MOST = 64 << 20  # bytes of a file, and of what it unpacks to, that are read by their form
 _DEPTH = 3  # of archives in archives
@@ -38,7 +39,7 @@ _LISTED = """SELECT name, sql, printf('SELECT * FROM "%w"', name) FROM sqlite_ma
 _NO_PLACE = Path()
 
 
-def contents(folder: Path, places: Iterable[Path]) -> dict[str, Any]:
+def contents(folder: Path, places: Iterable[Path]) -> JsonObject:
     """What the files at `places`, in `folder`, hold, by their paths there."""
     held = {str(place.relative_to(folder)): content(place.read_bytes(), place) for place in places}
     beside = {
@@ -73,7 +74,7 @@ def content(data: bytes, place: Path = _NO_PLACE, depth: int = 0) -> Any:
         return text
 
 
-def _tables(data: bytes, place: Path) -> Mapping[str, Any]:
+def _tables(data: bytes, place: Path) -> JsonMapping:
     """Of each table its statement, and how often it has each row: keys, which come in one order
     whatever is renamed in them."""
     # SQLite itself takes what lacks of a page for zeros
@@ -102,7 +103,7 @@ def _zip(data: bytes, place: Path) -> Mapping[str, bytes]:
         return parts | about
 
 
-def _tar(data: bytes, place: Path) -> Mapping[str, Any]:
+def _tar(data: bytes, place: Path) -> JsonMapping:
     with tarfile.open(fileobj=BytesIO(data), errors="backslashreplace") as archive:
         files = ((entry, archive.extractfile(entry)) for entry in archive)
         return {entry.name: file.read() if file else entry.linkname for entry, file in files}

@@ -13,12 +13,13 @@ import shlex
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from pydantic import Field, field_validator, model_validator
 
 from rods.canonical import content_id
 from rods.errors import UserError
+from rods.values import JsonMapping
 from rods.worlds.pinned import Pinned
 
 FOLDER = "/world"  # what the private folder of a world is called outside
@@ -100,7 +101,7 @@ def _contents(folder: Path) -> Mapping[str, str]:
 
 
 def asked(
-    description: Description, tools: Sequence[Mapping[str, Any]], about: Mapping[str, str]
+    description: Description, tools: Sequence[JsonMapping], about: Mapping[str, str]
 ) -> Description:
     """`description` with what its server has said: its tools, which are pinned; which of them say
     that they change nothing; and, where nothing else shows the state, those of these that need no

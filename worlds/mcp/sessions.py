@@ -32,6 +32,7 @@ from rods.files import DOCUMENT, read_regular
 from rods.llm.connections import Key, handed_on
 from rods.logs import log
 from rods.signals import Interrupted
+from rods.values import JsonObject
 from rods.worlds.mcp.description import Description
 
 try:
@@ -66,7 +67,7 @@ class Session:
     def __init__(self, server: Description) -> None:
         self.server = server
         self._secrets = {name: handed_on(name) for name in server.secrets}
-        self.tools: list[dict[str, Any]] = []  # as the server lists them
+        self.tools: list[JsonObject] = []  # as the server lists them
         self.about: dict[str, str] = {}  # what it says of itself
         self._owner = os.getpid()
         self._client: Client
@@ -103,7 +104,7 @@ class Session:
             ) from None
         return self
 
-    def call(self, tool: str, arguments: dict[str, Any]) -> Answer | Refusal:
+    def call(self, tool: str, arguments: JsonObject) -> Answer | Refusal:
         """The server's answer, or its refusal. Raises InfrastructureError where none came; the
         session is over then."""
         seconds = self.server.seconds

@@ -22,6 +22,7 @@ from rods.environments.replay import Replayed
 from rods.errors import UserError
 from rods.llm.connections import MOST_FAILED, Key
 from rods.model_json import mapped
+from rods.values import JsonMapping, JsonObject
 from rods.worlds.mcp.comparing import contents
 from rods.worlds.mcp.description import FOLDER, Description, asked
 from rods.worlds.mcp.sessions import Answer, Refusal, Session
@@ -39,9 +40,7 @@ def described(name: str) -> Replayed:
     return server.replayed(McpEnvironment(name, server))
 
 
-def added(
-    path: Path, kind: str, fields: Mapping[str, Any], own: Mapping[str, Any]
-) -> tuple[Description, str]:
+def added(path: Path, kind: str, fields: JsonMapping, own: JsonMapping) -> tuple[Description, str]:
     """The description of a server for the file `path`, with what it says when it is started, and
     nothing that it shows first: `fields` are those of every description, `own` its command and its
     process's. A program that is named by a relative path, and a file that is there, are meant from
@@ -89,7 +88,7 @@ class McpEnvironment:
             record["name"]: Checker(closed(record["inputSchema"])) for record in server.offered()
         }
 
-    def parameters(self) -> Mapping[str, Any]:
+    def parameters(self) -> JsonMapping:
         """What a run's record says of it: how the server is reached, the hash of its pinned tools,
         and which variables it is given, without their values."""
         server = self.server
@@ -104,7 +103,7 @@ class McpEnvironment:
     def tools(self) -> Mapping[str, Tool]:
         return self._tools
 
-    def reset(self, state: Mapping[str, Any] | None) -> "McpWorld":
+    def reset(self, state: JsonMapping | None) -> "McpWorld":
         files = _legal(state or {}, self.server)
         session = Session(self.server).wait()
         try:
@@ -208,7 +207,7 @@ def _said(answer: Answer) -> tuple[str, Any]:
     return text, json_value(text)
 
 
-def _legal(state: Mapping[str, Any], server: Description) -> dict[str, Any]:
+def _legal(state: JsonMapping, server: Description) -> JsonObject:
     """The files of a state. Raises ValueError for an illegal one."""
     if unknown := [key for key in state if key != FILES]:
         raise ValueError(

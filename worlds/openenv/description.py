@@ -8,12 +8,13 @@ A task's environment is named by the path of this file, which ends in ENDING.
 
 import hashlib
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
 from rods.calls import Call
 from rods.canonical import content_id
+from rods.values import JsonObject
 from rods.worlds.pinned import Pinned
 
 ENDING = ".openenv.json"
@@ -28,7 +29,7 @@ class OpenEnvDescription(Pinned):
     kind: Literal["openenv", "trl"] = "openenv"
     factory: str = ""  # package.module:Class or file.py:Class, called without arguments
     # arguments of `reset` that a task's state does not give
-    reset: dict[str, Any] = Field(default_factory=dict)
+    reset: JsonObject = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _reached(self) -> Self:

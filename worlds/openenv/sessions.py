@@ -25,6 +25,7 @@ from rods.environments.replay import Lost
 from rods.errors import InfrastructureError, UserError
 from rods.functions import named_function
 from rods.llm.connections import MOST_FAILED, Key
+from rods.values import JsonMapping, JsonObject
 from rods.worlds.openenv.description import OpenEnvDescription
 from rods.worlds.pinned import closed, json_value
 
@@ -101,7 +102,7 @@ class StepSession:
         """What the episode is worth so far: the sum of its steps' rewards; 0 without any."""
         return self._earned
 
-    def tools(self) -> list[dict[str, Any]]:
+    def tools(self) -> list[JsonObject]:
         """Records of name, description and inputSchema, by name."""
         if not self._calls:
             schema = {
@@ -129,7 +130,7 @@ class StepSession:
             tools.append({"name": tool["name"], "description": about, "inputSchema": schema})
         return tools
 
-    def begin(self, arguments: Mapping[str, Any]) -> str:
+    def begin(self, arguments: JsonMapping) -> str:
         """Resets it. Returns what it shows first. Raises ValueError for arguments that it
         refuses."""
         try:
@@ -137,7 +138,7 @@ class StepSession:
         except RefusedStep as error:
             raise ValueError(f"reset is refused: {error}") from error
 
-    def call(self, name: str, arguments: dict[str, Any]) -> Result:
+    def call(self, name: str, arguments: JsonObject) -> Result:
         action = (
             {"type": "call_tool", "tool_name": name, "arguments": arguments}
             if self._calls
@@ -169,7 +170,7 @@ class StepSession:
             return Result(Key().heard(text, MOST_FAILED), None, _ERRORS[kind])
         return _result(observation.get("result"))
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> JsonObject:
         """What can be seen of its state, without what differs from episode to episode."""
         try:
             state = self._messages.ask("state", {})
@@ -180,7 +181,7 @@ class StepSession:
     def end(self) -> None:
         self._messages.end()
 
-    def _shown(self, answer: Mapping[str, Any]) -> str:
+    def _shown(self, answer: JsonMapping) -> str:
         self._over = bool(answer.get("done"))
         self._earned += float(answer.get("reward") or 0.0)
         observation = answer.get("observation")
@@ -217,14 +218,14 @@ class Socket:
         self._ended = False
         self._run(self._connect())
 
-    def actions(self) -> dict[str, Any]:
-        schema: dict[str, Any] = self._run(self._get("/schema"))["action"]
+    def actions(self) -> JsonObject:
+        schema: JsonObject = self._run(self._get("/schema"))["action"]
         return schema
 
-    def ask(self, kind: str, data: Mapping[str, Any]) -> dict[str, Any]:
+    def ask(self, kind: str, data: JsonMapping) -> JsonObject:
         message = {"type": kind} if kind == "state" else {"type": kind, "data": dict(data)}
         answer = self._run(self._exchange(json.dumps(message)))
-        content: dict[str, Any] = answer.get("data") or {}
+        content: JsonObject = answer.get("data") or {}
         if answer.get("type") != "error":
             return content
         code = str(content.get("code"))
@@ -265,13 +266,13 @@ class Socket:
         async with self._client.get(f"{self._url}{path}", raise_for_status=True) as response:
             return await response.json()
 
-    async def _exchange(self, message: str) -> dict[str, Any]:
+    async def _exchange(self, message: str) -> JsonObject:
         with contextlib.suppress(ConnectionResetError):  # what it has said last says why
             await self._socket.send_str(message)
         answer = await self._socket.receive()
         if answer.type is not aiohttp.WSMsgType.TEXT:
             raise ConnectionError(f"the connection ended ({answer.type.name})")
-        content: dict[str, Any] = json.loads(answer.data)
+        content: JsonObject = json.loads(answer.data)
         return content
 
     async def _close(self) -> None:
@@ -303,7 +304,7 @@ class InProcess:
         self._action = _action_class(environment)
         self.actions = self._action.model_json_schema
 
-    def ask(self, kind: str, data: Mapping[str, Any]) -> dict[str, Any]:
+    def ask(self, kind: str, data: JsonMapping) -> JsonObject:
         try:
             if kind == "reset":
                 return _observed(self._environment.reset(**data))
@@ -324,7 +325,7 @@ class InProcess:
             self._ended = True
             close()
 
-    def _action_of(self, data: Mapping[str, Any]) -> BaseModel:
+    def _action_of(self, data: JsonMapping) -> BaseModel:
         if self._action.__name__ in _GENERAL:
             from openenv.core.env_server.serialization import deserialize_action
 
@@ -350,7 +351,7 @@ def _action_class(environment: Any) -> type[BaseModel]:
     )
 
 
-def _observed(observation: BaseModel) -> dict[str, Any]:
+def _observed(observation: BaseModel) -> JsonObject:
     """An observation as OpenEnv sends it."""
     fields = observation.model_dump(mode="json", exclude={"reward", "done", "metadata"})
     reward = getattr(observation, "reward", None)
@@ -383,17 +384,17 @@ class MethodSession:
     def earned(self) -> float:
         return float(_waited(self._environment.get_reward())) if self._scored else 0.0
 
-    def tools(self) -> list[dict[str, Any]]:
+    def tools(self) -> list[JsonObject]:
         return [_record(name, function) for name, function in sorted(self._methods.items())]
 
-    def begin(self, arguments: Mapping[str, Any]) -> str:
+    def begin(self, arguments: JsonMapping) -> str:
         try:
             first = _waited(self._environment.reset(**arguments))
         except Exception as error:
             raise ValueError(f"reset is refused: {Key().heard(str(error), MOST_FAILED)}") from error
         return "" if first is None else _texts(first)
 
-    def call(self, name: str, arguments: dict[str, Any]) -> Result:
+    def call(self, name: str, arguments: JsonObject) -> Result:
         function = self._methods.get(name)
         if function is None:
             return _failed(f"Tool {name} not found.", "unknown_tool")
@@ -410,7 +411,7 @@ class MethodSession:
         except ValueError:
             return Result(_texts(value), None)
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> JsonObject:
         attributes = {}
         for name, value in vars(self._environment).items():
             if not name.startswith("_"):
@@ -447,7 +448,7 @@ def _record(name: str, function: Callable[..., Any]) -> dict[str, Any]:
     for."""
     about, described = _docstring(inspect.getdoc(function) or name)
     hints = get_type_hints(function, include_extras=True)
-    properties: dict[str, Any] = {}
+    properties: JsonObject = {}
     required = []
     for arg in list(inspect.signature(function).parameters.values())[1:]:
         try:

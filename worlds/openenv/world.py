@@ -7,13 +7,13 @@ import time
 import weakref
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from rods.calls import Call
 from rods.canonical import content_id
 from rods.environments.base import Features, Parameter, Result, Tool
 from rods.environments.replay import Lost, Replayed
 from rods.errors import InfrastructureError, UserError
+from rods.values import JsonMapping, JsonObject
 from rods.worlds.openenv.description import ENDING, OpenEnvDescription
 from rods.worlds.openenv.sessions import Full, MethodSession, StepSession, alone, session
 from rods.worlds.pinned import OnlyCalled, tool_of
@@ -44,7 +44,7 @@ def described(name: str) -> Replayed:
 
 
 def added(
-    path: Path, kind: str, fields: Mapping[str, Any], own: Mapping[str, Any]
+    path: Path, kind: str, fields: JsonMapping, own: JsonMapping
 ) -> tuple[OpenEnvDescription, str]:
     """The description of an environment for the file `path`, with its tools, and what a reset of it
     shows. `fields` are those of every description; of `own` only `command` is for it, the name of a
@@ -100,7 +100,7 @@ class OpenEnvironment:
         self._opening = threading.Lock()  # held while a session is got
         self._held = False  # the tools were seen to be the pinned ones
 
-    def parameters(self) -> Mapping[str, Any]:
+    def parameters(self) -> JsonMapping:
         """What a run's record says of it: kind, address or factory, and the hash of its pinned
         tools."""
         described = self.described
@@ -113,7 +113,7 @@ class OpenEnvironment:
     def checks(self) -> Mapping[str, Tool]:
         return self._checks
 
-    def reset(self, state: Mapping[str, Any] | None) -> "OpenEnvWorld":
+    def reset(self, state: JsonMapping | None) -> "OpenEnvWorld":
         """Raises ValueError for an illegal state, UserError where other tools are listed than those
         pinned, InfrastructureError."""
         parts = dict(state or {})
@@ -142,7 +142,7 @@ class OpenEnvironment:
         for world in self._living():
             world.leave(wait=True)
 
-    def _begun(self, arguments: Mapping[str, Any]) -> StepSession | MethodSession:
+    def _begun(self, arguments: JsonMapping) -> StepSession | MethodSession:
         until = time.monotonic() + self.described.seconds
         number = -1
         while True:
@@ -202,7 +202,7 @@ class OpenEnvWorld(OnlyCalled):
             finally:
                 self._last = threading.get_ident(), time.monotonic()
 
-    def look(self) -> dict[str, Any]:
+    def look(self) -> JsonObject:
         """What is compared of its state."""
         with self._lock:
             self._used()

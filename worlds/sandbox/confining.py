@@ -16,8 +16,8 @@ import stat
 import struct
 import sys
 from collections.abc import Iterable
-from typing import Any
 
+from rods.values import JsonObject
 from rods.worlds.sandbox import seccomp
 
 OPEN_FILES = 64
@@ -62,7 +62,7 @@ _TCP = 0b11  # bind and connect
 _SCOPES = 0b11  # abstract sockets and signals
 
 
-def confine(limits: dict[str, Any], memory: int) -> None:
+def confine(limits: JsonObject, memory: int) -> None:
     """`limits`: {"readable": paths, "writable": paths, "threads": a socket to `count_threads` in
     the parent}. Raises OSError for what this kernel should be able to do and refuses."""
     libc = ctypes.CDLL(None, use_errno=True)

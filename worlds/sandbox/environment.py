@@ -24,6 +24,7 @@ from rods.environments.workers.serving import dumps
 from rods.environments.workers.worker import Confinement, Overrun, Replaced, WorkerSpec
 from rods.errors import BrokenEnvironment, InfrastructureError, RodsError, Unsupported
 from rods.faults import CALL_ERRORS
+from rods.values import JsonMapping, JsonObject
 from rods.worlds.sandbox.host import REFUSAL, TARGET, of
 from rods.worlds.sandbox.process_pool import PooledWorker, Spares
 
@@ -106,7 +107,7 @@ class Sandboxed:
             cell.repeatable = deterministic
             cell.lacking = frozenset(name for name, able in abilities.items() if not able)
 
-    def parameters(self) -> Mapping[str, Any]:
+    def parameters(self) -> JsonMapping:
         """What a run's record says of it (rods.environments.base.parameters)."""
         if not self._generated:
             return {"kind": "python"}
@@ -118,7 +119,7 @@ class Sandboxed:
     def checks(self) -> Mapping[str, Tool]:
         return self._checks
 
-    def reset(self, state: Mapping[str, Any] | None) -> "ConfinedWorld":
+    def reset(self, state: JsonMapping | None) -> "ConfinedWorld":
         content = dumps(state)
         cell = self._cells[zlib.crc32(content) % len(self._cells)]
         world = ConfinedWorld(cell, state, [])
@@ -206,9 +207,7 @@ class ConfinedWorld:
 
     __slots__ = ("_calls", "_cell", "_generation", "_number", "_state")
 
-    def __init__(
-        self, cell: _Cell, state: Mapping[str, Any] | None, calls: list[list[Any]]
-    ) -> None:
+    def __init__(self, cell: _Cell, state: JsonMapping | None, calls: list[list[Any]]) -> None:
         self._cell = cell
         self._state = state
         self._calls = calls
@@ -229,8 +228,8 @@ class ConfinedWorld:
                     return Result(text, value, error)
             raise self._cell.disbelieve("call")
 
-    def snapshot(self) -> dict[str, Any]:
-        state: dict[str, Any] = self._ask("snapshot", self._number)
+    def snapshot(self) -> JsonObject:
+        state: JsonObject = self._ask("snapshot", self._number)
         return state
 
     def fork(self) -> "ConfinedWorld":

@@ -18,6 +18,7 @@ from rods.calls import Call
 from rods.environments.base import Environment, Instance, Result, Tool, checks
 from rods.errors import Unsupported
 from rods.functions import named_function
+from rods.values import JsonObject
 
 TARGET = "rods.worlds.sandbox.host:answer"
 REFUSAL = 2_000  # characters of a refusal
@@ -82,7 +83,7 @@ def _result(result: Result) -> orjson.Fragment:
         return orjson.Fragment(orjson.dumps([text, None, error]))
 
 
-def _load(factory: str, source: str | None = None) -> dict[str, Any]:
+def _load(factory: str, source: str | None = None) -> JsonObject:
     global _environment
     _environment = named_function(factory, where="sandbox", source=source)()
     able = _environment.features

@@ -42,6 +42,7 @@ from rods.composing.records import ComposeError, Draft
 from rods.daemon.authors.state_shapes import State, contents, is_map, walk
 from rods.environments.base import Environment, Parameter, Result, Tool, kept
 from rods.errors import InfrastructureError
+from rods.values import JsonMapping, JsonObject
 
 EXAMPLES = 6
 WORDS_OF_A_NAME = 4  # a longer text in the state is no name
@@ -152,11 +153,7 @@ def _is_invented(tool: Tool, parameter: Parameter) -> bool:
 
 
 def _known(
-    tools: Mapping[str, Tool],
-    tool: Tool,
-    schema: Mapping[str, Any],
-    parameter: Parameter,
-    scene: Scene,
+    tools: Mapping[str, Tool], tool: Tool, schema: JsonMapping, parameter: Parameter, scene: Scene
 ) -> list[Any]:
     """Names and numbers of state and results whose place is called like the parameter; else like a
     word of its description; for a name, else the keys of what the tool, or its class, is about."""
@@ -244,17 +241,13 @@ def returned_values(
     ]
 
 
-def _examples(name: str, schema: Mapping[str, Any]) -> list[Any]:
+def _examples(name: str, schema: JsonMapping) -> list[Any]:
     drawn = [Sampler(random.Random(number)).value(name, schema) for number in range(4 * EXAMPLES)]
     return [value for index, value in enumerate(drawn) if value not in drawn[:index]][:EXAMPLES]
 
 
 def _leaves(
-    value: Any,
-    place: tuple[str, ...],
-    schema: Mapping[str, Any] | None = None,
-    *,
-    record: bool = True,
+    value: Any, place: tuple[str, ...], schema: JsonMapping | None = None, *, record: bool = True
 ) -> Iterator[tuple[frozenset[str], Any, bool]]:
     """(words of the two nearest names, value, whether it is a key) for every leaf of a JSON value
     and every key of a map; keys that are numbers as such, fields of a record not. An object is a
@@ -291,7 +284,7 @@ def _parts(name: str) -> frozenset[str]:
 
 def padded(
     environment: Environment, draft: Draft, spoken: frozenset[str], rng: random.Random
-) -> dict[str, Any]:
+) -> JsonObject:
     """The draft's state with more entries in its largest collections, copies of those that are
     there under new keys, as far as the environment and the draft's calls allow. `spoken`: the
     words, in small letters, of texts and arguments. Raises InfrastructureError when the machinery

@@ -19,6 +19,7 @@ from rods.environments.base import Environment, Instance, Result, kept
 from rods.environments.replay import ReplayedWorld
 from rods.errors import InfrastructureError
 from rods.gates.values import is_amount, keys_of
+from rods.values import JsonMapping, frozen
 
 PROBES = (40, 400)  # calls that are tried for one place: of the values listed, then of all that fit
 SLOW_PROBES = (8, 8)  # where each waits for another process
@@ -27,7 +28,7 @@ SLOW_FOUND = 2
 STATES = 256  # of an environment, whose trials are remembered
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Probed:
     """The calls that worked, with their results; whether they take what an earlier call returned
     that should feed them; and what the world said to the last that did not work."""
@@ -154,7 +155,7 @@ class Prober:
         """Takes at each place the arguments of one call that works there, and any values where none
         does."""
         chance = random_chooser(rng)
-        taken = dict[Position, Mapping[str, Any] | None]()
+        taken = dict[Position, JsonMapping | None]()
 
         def choose(choice: Choice) -> Any:
             place = choice.turn, choice.place

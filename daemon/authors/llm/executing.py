@@ -29,7 +29,7 @@ from rods.daemon.authors.llm.forming import check_form
 from rods.daemon.authors.llm.questions import Context
 from rods.daemon.authors.state_shapes import State, contents
 from rods.environments.base import Tool
-from rods.observations import JsonObject
+from rods.values import JsonMapping, JsonObject, frozen
 
 AGAIN = 2  # times that a value is asked for anew
 SURVEYS = 3  # runs by chance until one shows all blanks
@@ -41,7 +41,7 @@ PHRASE = 2.5  # words from which on the listed texts are phrases, not names
 Key = tuple[int, int, str]  # turn, place in it, slot
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class UnboundArgument:
     """A value to be chosen: one of `options` (by label; a few of all the `values`), or one within
     `schema` where it is not `closed`. `problem` says what was wrong with the last answer."""
@@ -52,7 +52,7 @@ class UnboundArgument:
     values: Sequence[Any]
     options: Mapping[Any, Any]
     closed: bool
-    schema: Mapping[str, Any]
+    schema: JsonMapping
     optional: bool
     problem: str = ""
     fed: bool = False  # the values are what calls returned that should feed it
@@ -372,9 +372,7 @@ def _filled(choice: Choice) -> tuple[str, str]:
     return next(own, places[0])[:2]
 
 
-def _is_closed(
-    choice: Choice, argument: str, values: Sequence[Any], schema: Mapping[str, Any]
-) -> bool:
+def _is_closed(choice: Choice, argument: str, values: Sequence[Any], schema: JsonMapping) -> bool:
     if (
         "enum" in schema
         or schema.get("type") == "boolean"
@@ -393,7 +391,7 @@ def _is_closed(
     return 2 * sum(canonical(item) in world for item in parts) >= len(parts)
 
 
-def _limited(schema: Mapping[str, Any]) -> JsonObject:
+def _limited(schema: JsonMapping) -> JsonObject:
     """The schema with a bound on invented texts."""
     limited = {
         name: value for name, value in schema.items() if name not in ("description", "default")

@@ -14,9 +14,8 @@ one that fails leads to one other; in the joint form the judge looks at that.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice, product
-from typing import Any
 
 from rods.analysis.containment import is_small
 from rods.asking import AnswerForm, Unreadable
@@ -29,23 +28,24 @@ from rods.daemon.authors.llm.questions import Context
 from rods.daemon.authors.llm.wording import UserValue
 from rods.gates.missing import missing
 from rods.tasks import RETURN_SENTENCE, Task, TaskType
+from rods.values import JsonObject, frozen
 
 CHOICES = 2  # so many are tried in a turn
 TOGETHER = 12  # sets of functions that are looked at
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Gap:
     """What a turn without calls lacks: the text that asks in vain, the text of the turn after, the
     tools that are held out between them (none for a value), and what the provenance says of it."""
 
     request: str
     supply: str
-    missing: tuple[dict[str, Any], ...]
+    missing: tuple[JsonObject, ...]
     tools: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PartialTask:
     """A draft on its way to the form `type`: the script so far, the gaps that it has already, and
     the turn without calls at which it is; that turn's request still stands in the turn after.
@@ -252,7 +252,7 @@ async def _missing_value(context: Context, partial: PartialTask) -> Gap:
     choices = await context.compute(partial.omissible_values)
     values = wording.user_values(environment.tools(), partial.calls)
 
-    def read(answer: dict[str, Any]) -> tuple[int, Gap]:
+    def read(answer: JsonObject) -> tuple[int, Gap]:
         chosen = choices[answer["choice"] - 1]
         request = answer["request"].strip()
         supply = answer["supply"].strip()

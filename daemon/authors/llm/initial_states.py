@@ -23,7 +23,7 @@ from rods.daemon.authors.llm.questions import Context
 from rods.daemon.authors.state_shapes import PatchRefusal, Path, State, leaves, nested, refusals
 from rods.environments.base import Environment
 from rods.faults import PATCHABLE
-from rods.observations import JsonObject
+from rods.values import JsonObject
 
 NO_PLAN = "(none yet: the functions for it could not be found)"
 

@@ -6,7 +6,6 @@ In the joint form (`pipeline.calls =
 diagnosed by a call of its own."""
 
 from dataclasses import replace
-from typing import Any
 
 from rods.asking import AnswerForm, Schema, Unreadable
 from rods.composing.records import BoundCall, Draft
@@ -16,6 +15,7 @@ from rods.daemon.authors.llm.questions import Context
 from rods.environments.base import Environment, Results
 from rods.faults import Defect
 from rods.tasks import Task
+from rods.values import JsonObject
 
 CRITERIA = ("alignment", "consistency", "coherence", "naturalness", "structure")
 CLASSES = ("query_fixable", "gt_unfixable")
@@ -40,7 +40,7 @@ async def judge(
     if joint:
         form |= _defect_fields(("none", *CLASSES), 0, len(task.script))
 
-    def read(answer: dict[str, Any]) -> Judgement:
+    def read(answer: JsonObject) -> Judgement:
         failed = [criterion for criterion in CRITERIA if answer[criterion] == "fail"]
         if joint and bool(failed) != (answer["fault"] != "none"):
             raise Unreadable('fault must be "none" exactly where all five criteria pass')
@@ -129,7 +129,7 @@ def _defect_fields(classes: tuple[str, ...], first: int, last: int) -> dict[str,
     return {"fault": {"type": "string", "enum": list(classes)}, "turn": turn}
 
 
-def _defect(answer: dict[str, Any], issue: str) -> Defect:
+def _defect(answer: JsonObject, issue: str) -> Defect:
     if not answer["turn"]:
         raise Unreadable("turn must name the turn at fault, from 1")
     return Defect(answer["fault"], issue, answer["turn"] - 1)

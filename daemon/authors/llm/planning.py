@@ -12,8 +12,7 @@ checked against the pattern before anything runs."""
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import field, replace
 
 from rods.analysis.profile import Position
 from rods.asking import AnswerForm, Unreadable, obj
@@ -28,6 +27,7 @@ from rods.daemon.authors.llm.initial_states import mended
 from rods.daemon.authors.llm.questions import Context
 from rods.daemon.authors.procedural import sketch
 from rods.prompts import load
+from rods.values import JsonObject, frozen
 
 CHOICES = 12  # functions offered for one place
 SKETCHES = 16  # that are compared: a model chooses among what comes of it
@@ -47,7 +47,7 @@ COMPOSED = {
 Options = tuple[str, ...]  # functions that fit a place, all with as many calls
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pattern:
     """The functions to choose in each turn, of the options of each place; none where no call is
     right. `depth` is None where only the calls can show it; then `pairs` are functions, of places
@@ -105,7 +105,7 @@ async def plan(context: Context, assignment: StagedAssignment) -> Plan:
         context.settings.high_level and wanted.depth is None and "decompose_failed" not in failed
     )
     alone = composes and "query_verify_failed" in failed  # Appendix E: then one function a turn
-    form: dict[str, Any] = {"narrative": NARRATIVE} if assignment.narrative else {}
+    form: JsonObject = {"narrative": NARRATIVE} if assignment.narrative else {}
     form |= {"functions": COMPOSED} if composes else {}
     for number, places in enumerate(wanted.turns, 1):
         if places:
@@ -119,7 +119,7 @@ async def plan(context: Context, assignment: StagedAssignment) -> Plan:
                 "maxItems": 1 if alone else len(places),
             }
 
-    def read(answer: dict[str, Any]) -> Plan:
+    def read(answer: JsonObject) -> Plan:
         composed = {function["name"]: function["calls"] for function in answer.get("functions", ())}
         if taken := sorted(composed.keys() & catalogue.recipes.keys()):
             raise Unreadable(

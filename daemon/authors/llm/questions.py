@@ -16,6 +16,7 @@ from rods.daemon.authors.base import StagedAssignment, T, in_thread
 from rods.environments.base import Environment
 from rods.faults import ErrorType
 from rods.files import module_table
+from rods.values import JsonObject
 
 KEPT = 4_000  # characters of a failed answer that are kept as evidence
 QUESTIONS: Mapping[str, tuple[str, ErrorType]] = module_table(__file__)
@@ -65,7 +66,7 @@ class Context:
     asker: Asker
     settings: PipelineSettings
     threads: Executor
-    patches: dict[str, Any] = field(default_factory=dict)
+    patches: JsonObject = field(default_factory=dict)
 
     async def compute(self, function: Callable[..., T], *arguments: Any) -> T:
         """`function(*arguments)`, computed in a thread; what it tells of itself holds meanwhile."""
@@ -80,7 +81,7 @@ class Context:
         template: str,
         fields: Mapping[str, str],
         form: AnswerForm,
-        read: Callable[[dict[str, Any]], T],
+        read: Callable[[JsonObject], T],
         *,
         turn: int | None = None,
         functions: Iterable[str] = (),

@@ -9,7 +9,6 @@ alone: no other turn and no story is shown."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from rods.analysis.containment import Text, is_small, key_of, leaves
@@ -25,13 +24,13 @@ from rods.environments.base import Environment, Tool, reference
 from rods.faults import Defect
 from rods.gates.texts import leaks, unnatural
 from rods.gates.values import Mention, keys_of, mentions, referent, referents
-from rods.observations import JsonObject
 from rods.prompts import load
 from rods.tasks import Task
+from rods.values import JsonMapping, JsonObject, frozen
 
 AGAIN = 1  # times that queries which failed their verification are written anew
 LONGEST = 80  # words of a turn; BFCL's own users need as many for seven calls
-TEXT: Mapping[str, Any] = {"type": "string", "minLength": 1, "maxLength": 700}
+TEXT: JsonMapping = {"type": "string", "minLength": 1, "maxLength": 700}
 VERDICT = {"type": "string", "enum": ["aligned", "misaligned"]}
 GENERAL = "query_class_any"  # the query template of API classes that have none of their own
 
@@ -195,7 +194,7 @@ async def _written(
     sections = [*(["context"] if context.settings.rewrite else []), *(["mend"] if problem else [])]
     form = AnswerForm({"query": _list_schema(TEXT, len(turns))})
     functions = draft.functions(turns)
-    options: dict[str, Any] = {"turn": turns[0], "functions": functions, "parts": 200 * len(turns)}
+    options: JsonObject = {"turn": turns[0], "functions": functions, "parts": 200 * len(turns)}
     return await context.ask(assignment, "query", fields, form, read, sections=sections, **options)
 
 
@@ -229,7 +228,7 @@ def _query_templates(context: Context, turns: Iterable[Sequence[BoundCall]]) -> 
     return "\n".join(texts)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class UserValue:
     """An argument that only the user can know, and the words for it. `free`: a listed option or a
     truth value, for which a user has words of their own that no rule can check. `needed`: the call

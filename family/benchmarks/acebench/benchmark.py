@@ -22,6 +22,7 @@ from rods.family.benchmarks.contract import Benchmark, Need
 from rods.family.benchmarks.episodes import Maker, Unjudged, user_text
 from rods.family.benchmarks.folder import Episode, Form, Score, Settings
 from rods.tasks import AnyTask, OpenTask, Task
+from rods.values import JsonMapping, JsonObject
 
 # the package's own, of the user's texts
 USER = {"temperature": 0.001, "top_p": 1.0, "max_tokens": 1000}
@@ -41,7 +42,7 @@ class Simulated:
     def tools(self) -> Mapping[str, Tool]:
         return {}
 
-    def reset(self, state: Mapping[str, Any] | None) -> NoReturn:
+    def reset(self, state: JsonMapping | None) -> NoReturn:
         raise ValueError("its worlds belong to an episode")
 
 
@@ -72,7 +73,7 @@ class AceBench(Benchmark):
         return package.worker(package.items()[0], self.data["items"])
 
     @cached_property
-    def items(self) -> dict[str, dict[str, Any]]:
+    def items(self) -> dict[str, JsonObject]:
         """What the package says of each item (`official.Official.items`)."""
         return {item["id"]: item for item in self.worker.call({"do": "items"})}
 
@@ -80,12 +81,12 @@ class AceBench(Benchmark):
     def by_id(self) -> dict[str, AnyTask]:
         return {name: self._task(name, item) for name, item in self.items.items()}
 
-    def _task(self, name: str, item: Mapping[str, Any]) -> AnyTask:
+    def _task(self, name: str, item: JsonMapping) -> AnyTask:
         version = f"{package.WHEEL.named}, items {self.data['items'][:20]}"
         calls = tuple(Call(*call) for call in item["calls"])
         world = reference(self.world)
         question = item["question"]
-        about: dict[str, Any] = {
+        about: JsonObject = {
             "state": {"entry": name},
             "split": "test",
             "provenance": {"id": name, "version": version, "kind": item["kind"]},

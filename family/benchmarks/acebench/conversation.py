@@ -12,6 +12,7 @@ from rods.episode.engine import Message, NeedCalls, NeedText, NeedUser, Reply, T
 from rods.family.benchmarks.acebench.official import OPENING
 from rods.family.benchmarks.episodes import ItemJob
 from rods.faults import End
+from rods.values import frozen
 from rods.worlds.pinned import OnlyCalled
 
 # characters of a reply that are read; the package looks for calls by a pattern that is quadratic in
@@ -71,7 +72,7 @@ class World(OnlyCalled):
         raise NotImplementedError
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TalkJob(ItemJob):
     """A job in which each prompt stands for itself; its `own` is the conversation."""
 

@@ -15,13 +15,14 @@ import tempfile
 import types
 import warnings
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 from rods.family.benchmarks.stand_ins import stand_in
+from rods.values import JsonMapping, JsonObject
 
 OPENING = "\0"  # stands for the user's first text in the policy's first prompt
 _UNPACKED = ("evalscope/benchmarks/acebench/", "evalscope/third_party/acebench/")
@@ -80,7 +81,7 @@ def modules(wheel: str, folder: str) -> Callable[[str], Any]:
     import. From here on this process prints nothing: the simulated APIs do."""
     sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 for as long as the process lasts
     stand_in(*(f"evalscope.{name}" for name in _STAND_INS))
-    stood_for: dict[str, dict[str, Any]] = {
+    stood_for: dict[str, JsonObject] = {
         "messages": {
             f"ChatMessage{kind}": partial(_message, role)
             for kind, role in (("", ""), ("System", "system"), ("User", "user"), ("Tool", "tool"))
@@ -123,9 +124,9 @@ class Official:
         self._adapter = adapting.AceBenchAdapter.__new__(adapting.AceBenchAdapter)
         self._adapter.language = "en"
         samples = map(self._adapter.record_to_sample, map(json.loads, content.splitlines()))
-        self._items: dict[str, Any] = {sample.metadata["id"]: sample for sample in samples}
+        self._items: JsonObject = {sample.metadata["id"]: sample for sample in samples}
 
-    def items(self) -> list[dict[str, Any]]:
+    def items(self) -> list[JsonObject]:
         """{"id", "kind", "question", "calls", "tools", "ahead": [who is asked, messages], as far as
         is known}."""
         return [
@@ -145,7 +146,7 @@ class Official:
         asked += [self.next(name, [], [OPENING])] if asked[0]["asks"] == "user" else []
         return [[answer["asks"], answer["messages"]] for answer in asked]
 
-    def next(self, name: str, policy: Sequence[str], user: Sequence[str]) -> dict[str, Any]:
+    def next(self, name: str, policy: Sequence[str], user: Sequence[str]) -> JsonObject:
         """{"asks": who has to say something ("": nobody), "messages": what it reads, "end"}."""
         try:
             _, end = self._rolled(name, policy, user)
@@ -155,7 +156,7 @@ class Official:
 
     def _rolled(
         self, name: str, policy: Sequence[str], user: Sequence[str]
-    ) -> tuple[dict[str, Any], str]:
+    ) -> tuple[JsonObject, str]:
         """What an agent has done, as the package's adapter records it, and how it ended. Raises
         Asked."""
         players = Speaker("policy", policy), self._items[name].metadata
@@ -185,15 +186,15 @@ class Official:
             stones = stones[0]
         return [list(*call.items()) for stone in stones for call in self._read(str(stone).strip())]
 
-    def _read(self, stone: str) -> list[dict[str, Any]]:
+    def _read(self, stone: str) -> list[JsonObject]:
         try:
-            calls: list[dict[str, Any]] = self._parser.decode_execution_calls(stone)
+            calls: list[JsonObject] = self._parser.decode_execution_calls(stone)
         except Exception:  # noqa: BLE001 a milestone that is no call
             return []
         return calls
 
 
-def answer(request: Mapping[str, Any]) -> Any:
+def answer(request: JsonMapping) -> Any:
     """{"do": "open", "wheel", "items", "sha256"}; then "items", and "next" and "score" of an "item"
     with the texts of "policy" and "user"."""
     if request["do"] == "open":

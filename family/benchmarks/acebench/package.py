@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
 
@@ -18,6 +18,7 @@ from rods.environments.workers.worker import Worker
 from rods.errors import UserError
 from rods.family.benchmarks.workers import worker as own_worker
 from rods.files import BULK, read_regular, user_cache
+from rods.values import JsonObject
 from rods.wheels import Wheel
 
 WHEEL = Wheel(
@@ -44,7 +45,7 @@ def fetch(
     """Fetch the pinned wheel of evalscope (4.9 MB) once, and check its hash; nothing of it is
     installed. Then keep the agents' items that FOLDER has (data_all/data_en) in the cache, in the
     place of those that were kept before."""
-    facts: dict[str, Any] = {"wheel": str(WHEEL.fetch())}
+    facts: JsonObject = {"wheel": str(WHEEL.fetch())}
     if folder is not None:
         rows = [*gathered(folder / "data_all" / "data_en")]
         replace(
@@ -54,7 +55,7 @@ def fetch(
     print_result(as_json, facts, (f"{name}: {fact}" for name, fact in facts.items()))
 
 
-def gathered(folder: Path) -> Iterator[dict[str, Any]]:
+def gathered(folder: Path) -> Iterator[JsonObject]:
     """The items with their answers, as the package's records have them. Raises UserError for a file
     that is missing or cannot be read, and for an item without an answer."""
     for kind in KINDS:
@@ -72,7 +73,7 @@ def gathered(folder: Path) -> Iterator[dict[str, Any]]:
             yield {**fields, "rubric": rubric, "sub_category": f"data_{kind}"}
 
 
-def _lines(file: Path) -> list[dict[str, Any]]:
+def _lines(file: Path) -> list[JsonObject]:
     remedy = "name a checkout of ACEBench, which has data_all/data_en"
     try:
         rows = [

@@ -1,7 +1,6 @@
 """BFCL's multi-turn tasks as a benchmark (rods.family.benchmarks.benchmarks)."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,12 +18,13 @@ from rods.family.benchmarks.contract import Benchmark, Scores
 from rods.family.benchmarks.episodes import Maker
 from rods.family.benchmarks.folder import Documents, Episode, Form, Part, Protocol, Score, Settings
 from rods.tasks import TASK_TYPES, AnyTask, Task, scripted
+from rods.values import frozen
 from rods.worlds import bfcl
 from rods.worlds.bfcl.verdicts import official_verdict, strict_verdict
 from rods.worlds.bfcl.world import Bfcl
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Judged:
     """The verdicts on one episode. `resolved` of `expected` turns."""
 

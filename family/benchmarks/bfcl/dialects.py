@@ -22,6 +22,7 @@ from rods.family.benchmarks.bfcl.harness import Harness
 from rods.family.benchmarks.episodes import NativeText
 from rods.family.benchmarks.folder import Documents, Form
 from rods.tasks import RETURN_SENTENCE
+from rods.values import JsonMapping, JsonObject
 
 
 class _Calls(tuple[Call, ...]):
@@ -102,7 +103,7 @@ class Native(NativeText, _Official):
         reply = orjson.loads(text)
         return [{name: arguments} for name, arguments in reply["calls"]] or reply["content"]
 
-    def tools(self, visible: Sequence[str], returned: Sequence[str]) -> list[dict[str, Any]]:
+    def tools(self, visible: Sequence[str], returned: Sequence[str]) -> list[JsonObject]:
         """The tools of a request: those visible from the start, then those that have returned."""
         documents = [
             *self.harness.documents(visible),
@@ -116,7 +117,7 @@ class Native(NativeText, _Official):
         return self.harness.native_tools(documents)
 
 
-def _bare(schema: Mapping[str, Any]) -> dict[str, Any]:
+def _bare(schema: JsonMapping) -> JsonObject:
     """The schema without descriptions: arguments and types."""
     bare = {key: value for key, value in schema.items() if key not in ("description", "properties")}
     if "properties" in schema:

@@ -9,11 +9,12 @@ import copy
 import json
 import re
 import types
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from rods.values import JsonMapping, JsonObject
 from rods.worlds.bfcl import wheel
 from rods.worlds.bfcl.classes import MODULES
 
@@ -63,22 +64,22 @@ class Harness:
         ]
         self._take(documents, _CATEGORY)
 
-    def _take(self, documents: Sequence[dict[str, Any]], category: str) -> None:
+    def _take(self, documents: Sequence[JsonObject], category: str) -> None:
         self._raw = {document["name"]: document for document in documents}
         self._hinted = {document["name"]: document for document in self.hinted(documents, category)}
 
-    def hinted(self, documents: Iterable[Mapping[str, Any]], category: str) -> list[dict[str, Any]]:
+    def hinted(self, documents: Iterable[JsonMapping], category: str) -> list[JsonObject]:
         """The documents with the hints of a category's language."""
-        hinted: list[dict[str, Any]] = self._hint(copy.deepcopy(list(documents)), category)
+        hinted: list[JsonObject] = self._hint(copy.deepcopy(list(documents)), category)
         return hinted
 
-    def of(self, documents: Sequence[dict[str, Any]], category: str) -> "Harness":
+    def of(self, documents: Sequence[JsonObject], category: str) -> "Harness":
         """The same prompts, of these documents."""
         other = copy.copy(self)
         other._take(documents, category)
         return other
 
-    def documents(self, names: Sequence[str], *, returned: bool = False) -> list[dict[str, Any]]:
+    def documents(self, names: Sequence[str], *, returned: bool = False) -> list[JsonObject]:
         """The tool documents as the harness shows them; those that return later lack a hint that
         the others have."""
         source = self._raw if returned else self._hinted
@@ -98,15 +99,15 @@ class Harness:
         format_results = self._functions["format_execution_results_prompting"]
         return str(format_results({}, list(results), {"model_responses_decoded": list(strings)}))
 
-    def native_tools(self, documents: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    def native_tools(self, documents: Sequence[JsonMapping]) -> list[JsonObject]:
         """The documents as OpenAI-style tools, with BFCL's types converted as the harness does."""
-        tools: list[dict[str, Any]] = self._functions["convert_to_tool"](
+        tools: list[JsonObject] = self._functions["convert_to_tool"](
             list(documents), self._mapping, self._style
         )
         return tools
 
 
-def right_answers(name: str) -> dict[str, Any]:
+def right_answers(name: str) -> JsonObject:
     """The answers of one of the wheel's files of them, by the id of the question."""
     lines = wheel.read_json_lines(wheel.path(), f"data/possible_answer/BFCL_v4_{name}.json")
     return {line["id"]: line["ground_truth"] for line in lines}
@@ -116,11 +117,8 @@ harness = cache(Harness)  # of a wheel (a path from `wheel.path`), made once a p
 
 
 def taken(
-    file: Path,
-    member: str,
-    names: Sequence[str] | None = None,
-    context: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
+    file: Path, member: str, names: Sequence[str] | None = None, context: JsonMapping | None = None
+) -> JsonObject:
     """What a module of the wheel defines: functions, classes and constants by name, with `context`
     as all that they can refer to, or all of one that imports nothing but the standard library."""
     module = types.ModuleType(f"{__name__}.{Path(member).stem}")

@@ -4,7 +4,7 @@ without case and some punctuation, as words of their own."""
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +22,7 @@ from rods.family.benchmarks.bfcl.harness import harness, taken
 from rods.family.benchmarks.episodes import ItemJob, Maker, Unjudged
 from rods.family.benchmarks.folder import Episode, Form, Score, Settings
 from rods.tasks import AnyTask
+from rods.values import JsonMapping
 from rods.worlds.bfcl import wheel
 from rods.worlds.bfcl.execution import PREFIX
 
@@ -94,7 +95,7 @@ def _plain(text: str) -> str:
     return _IGNORED.sub("", text).lower().replace("'", '"')
 
 
-def executed(tools: Any, documented: Mapping[str, Any], call: Call) -> Result:
+def executed(tools: Any, documented: JsonMapping, call: Call) -> Result:
     """The result of a call of a method of `tools` that is one of the `documented`, in the words of
     BFCL's executor. Raises InfrastructureError where the method does."""
     if call.name not in documented:

@@ -28,6 +28,7 @@ from rods.environments.workers.worker import Worker, WorkerSpec
 from rods.family.benchmarks.contract import Scores
 from rods.family.benchmarks.folder import Form
 from rods.family.benchmarks.stand_ins import StandIn
+from rods.values import JsonObject
 from rods.worlds.bfcl import wheel
 
 SCORER = "rods.family.benchmarks.bfcl.scorer:answer"
@@ -129,7 +130,7 @@ class Scorer:
             )
         self.utils: Any = importlib.import_module("bfcl_eval.utils")
         models: Any = importlib.import_module("bfcl_eval.constants.model_config")
-        self.models: dict[str, Any] = models.MODEL_CONFIG_MAPPING
+        self.models: JsonObject = models.MODEL_CONFIG_MAPPING
         self.handlers = {
             form: handlers.OpenAICompletionsHandler(
                 "rods", 0.0, "rods", is_fc_model=form == "native"
@@ -140,7 +141,7 @@ class Scorer:
         self.official = Official(wheel)
 
     @cache  # noqa: B019 it lives as long as the process
-    def tasks(self, category: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    def tasks(self, category: str) -> tuple[list[JsonObject], list[JsonObject]]:
         """The scorer's prompts and answers of a category."""
         prompts = self.utils.load_dataset_entry(
             category, include_prereq=False, include_language_specific_hint=False
@@ -216,7 +217,7 @@ class Scorer:
 _scorer = cache(Scorer)
 
 
-def answer(request: dict[str, Any]) -> dict[str, bool | None]:
+def answer(request: JsonObject) -> dict[str, bool | None]:
     """{"wheel", "form", "category", "file"} → verdicts by id."""
     scorer = _scorer(request["wheel"])
     with contextlib.redirect_stdout(sys.stderr):

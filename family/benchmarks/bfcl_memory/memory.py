@@ -16,6 +16,7 @@ from rods.environments.base import Features, Instance, Result, Tool
 from rods.errors import InfrastructureError
 from rods.family.benchmarks.bfcl.harness import taken
 from rods.family.benchmarks.bfcl.questions import executed
+from rods.values import Json, JsonMapping, JsonObject
 from rods.worlds.bfcl import wheel
 from rods.worlds.bfcl.classes import SOURCES
 from rods.worlds.bfcl.execution import PREFIX
@@ -48,7 +49,7 @@ class MemoryBackend:
     def tools(self) -> Mapping[str, Tool]:
         return self._tools
 
-    def reset(self, state: Mapping[str, Any] | None) -> "MemoryWorld":
+    def reset(self, state: JsonMapping | None) -> "MemoryWorld":
         return MemoryWorld(self, state or {})
 
     def _taken(self, member: str) -> type:
@@ -68,14 +69,14 @@ class MemoryWorld:
     begun with, `trouble` what broke that is not the policy's."""
 
     trouble = ""
-    begun: Mapping[str, Any] = {}
+    begun: Mapping[str, Json] = {}
 
-    def __init__(self, backend: MemoryBackend, state: Mapping[str, Any]) -> None:
+    def __init__(self, backend: MemoryBackend, state: JsonMapping) -> None:
         self._backend = backend
         self._memory = backend.kind()
         self._load(state)
 
-    def _load(self, state: Mapping[str, Any]) -> None:
+    def _load(self, state: JsonMapping) -> None:
         vars(self._memory).update(copy.deepcopy(dict(state)))
 
     @property
@@ -100,7 +101,7 @@ class MemoryWorld:
         memory: str = self._memory.memory
         return len(memory) + memory.count(str(old_text)) * (len(str(new_text)) - len(str(old_text)))
 
-    def snapshot(self) -> dict[str, Any]:
+    def snapshot(self) -> JsonObject:
         kept = {
             key: value
             for key, value in vars(self._memory).items()

@@ -5,7 +5,7 @@ A text is embedded when a search first compares it, not when it is written: what
 costs nothing, and a conversation begins without waiting. Memories share what is known of a text."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from heapq import heappush, heapreplace
 from operator import index
 from threading import Lock
@@ -19,6 +19,7 @@ from rods.errors import InfrastructureError
 from rods.family.benchmarks.bfcl.harness import taken
 from rods.family.benchmarks.bfcl_memory.memory import LIMITS, MemoryBackend, MemoryWorld
 from rods.llm import Client, Request
+from rods.values import JsonMapping, JsonObject
 from rods.worlds.bfcl import wheel
 
 STORES = "core_memory", "archival_memory"
@@ -126,7 +127,7 @@ class VectorBackend(MemoryBackend):
         self.encoder = Encoder()
         super().__init__(backend)
 
-    def reset(self, state: Mapping[str, Any] | None) -> "VectorWorld":
+    def reset(self, state: JsonMapping | None) -> "VectorWorld":
         return VectorWorld(self, state or {})
 
     def _taken(self, member: str) -> type:
@@ -149,12 +150,12 @@ def _texts(text: Any) -> list[str]:
 class VectorWorld(MemoryWorld):
     """One memory of vectors."""
 
-    def _load(self, state: Mapping[str, Any]) -> None:
+    def _load(self, state: JsonMapping) -> None:
         for name, kept in state.items():
             getattr(self._memory, name).load_from_snapshot(kept)
 
-    def snapshot(self) -> dict[str, Any]:
-        kept: dict[str, Any] = json.loads(
+    def snapshot(self) -> JsonObject:
+        kept: JsonObject = json.loads(
             json.dumps({name: getattr(self._memory, name).export() for name in STORES})
         )
         return kept

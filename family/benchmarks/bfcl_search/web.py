@@ -29,6 +29,7 @@ from rods.family.benchmarks.bfcl.harness import taken
 from rods.family.benchmarks.bfcl.questions import executed
 from rods.family.benchmarks.workers import worker
 from rods.llm.connections import Key, read_reply
+from rods.values import JsonMapping
 from rods.worlds.bfcl import wheel
 from rods.worlds.bfcl.classes import SOURCES
 from rods.worlds.pinned import OnlyCalled
@@ -90,7 +91,7 @@ class Web:
             "rods.family.benchmarks.bfcl_search.pages:text", reply_bytes=8 * MOST_PAGE
         )
 
-    def search(self, asked: Mapping[str, Any]) -> Any:
+    def search(self, asked: JsonMapping) -> Any:
         """SerpAPI's answer, JSON. Raises InfrastructureError where there is none."""
         parameters = {**asked, "api_key": self._key, "output": "json"}
         end = time.monotonic() + self.patience
@@ -186,7 +187,7 @@ class WebTools:
     def tools(self) -> Mapping[str, Tool]:
         return self._tools
 
-    def reset(self, state: Mapping[str, Any] | None) -> "Searcher":
+    def reset(self, state: JsonMapping | None) -> "Searcher":
         return Searcher(self, None, snippets=True)
 
 

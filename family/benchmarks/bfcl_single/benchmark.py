@@ -19,6 +19,7 @@ from rods.family.benchmarks.bfcl_single import matching, source_text
 from rods.family.benchmarks.episodes import Maker, Unjudged, reply_text
 from rods.family.benchmarks.folder import Episode, Form, Score, Settings
 from rods.tasks import AnyTask, Task
+from rods.values import JsonObject
 from rods.worlds import bfcl
 from rods.worlds.bfcl import wheel
 
@@ -136,7 +137,7 @@ class _AskedNatively(Native):
 
     item: Item
 
-    def tools(self, visible: Sequence[str], returned: Sequence[str]) -> list[dict[str, Any]]:
+    def tools(self, visible: Sequence[str], returned: Sequence[str]) -> list[JsonObject]:
         return self.harness.native_tools(
             self.harness.hinted(self.item.documents, self.item.category)
         )

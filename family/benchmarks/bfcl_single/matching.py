@@ -12,9 +12,10 @@ from rods.family.benchmarks.bfcl.harness import taken
 from rods.family.benchmarks.bfcl_single import source_text
 from rods.family.benchmarks.folder import Form
 from rods.files import read_toml
+from rods.values import JsonMapping, JsonObject
 from rods.worlds.bfcl import wheel
 
-Decoded = Mapping[str, Mapping[str, Any]]  # one call: {name: {argument: value}}
+Decoded = Mapping[str, JsonMapping]  # one call: {name: {argument: value}}
 _TAKEN = read_toml(Path(__file__).with_suffix(".toml"))["taken"]
 
 
@@ -37,10 +38,10 @@ def allowed(
 
 
 @cache
-def _checker() -> dict[str, Any]:
+def _checker() -> JsonObject:
     """BFCL's comparison, which asks by the name of a model whether its calls have dots: here by
     their form."""
-    names: dict[str, Any] = {
+    names: JsonObject = {
         "re": re,
         "Language": taken(wheel.path(), "constants/enums.py")["Language"],
         "MODEL_CONFIG_MAPPING": {

@@ -16,6 +16,7 @@ from typing import Any
 from rods.family.benchmarks.bfcl.decoding import MAX_OUTPUT, calls_in
 from rods.family.benchmarks.bfcl.harness import taken
 from rods.family.benchmarks.folder import Form
+from rods.values import JsonObject
 from rods.worlds.bfcl import wheel
 
 # characters of one value; a longer one stays a text, since patterns look at it many times
@@ -28,7 +29,7 @@ def language(category: str) -> str:
 
 
 @cache
-def reading(name: str) -> dict[str, Any]:
+def reading(name: str) -> JsonObject:
     """The types that a language has in documents, and what makes values of source text, under the
     wheel's names for them."""
     short = _LANGUAGES[name]
@@ -53,7 +54,7 @@ def reading(name: str) -> dict[str, Any]:
     return {types: names[types], reader: value}
 
 
-def decoded(result: Any, form: Form, category: str) -> list[dict[str, Any]] | None:
+def decoded(result: Any, form: Form, category: str) -> list[JsonObject] | None:
     """The calls in a result; None where BFCL's decoder raises or finds something else than calls.
     (Ir)relevance is judged by Python's reading."""
     try:

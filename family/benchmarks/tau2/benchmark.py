@@ -21,6 +21,7 @@ from rods.family.benchmarks.tau2.conversation import Talk, TalkJob, World
 from rods.family.benchmarks.tau2.domains import Domain, Native
 from rods.family.benchmarks.tau2.package import DECLARED, WHEEL, worker
 from rods.tasks import AnyTask, OpenTask
+from rods.values import JsonMapping
 
 USER_TOKENS = 2048  # of one text of the user's
 
@@ -42,9 +43,9 @@ class Tau2(Benchmark):
         return " ".join(domain.hash for domain in self.domains.values())
 
     @cached_property
-    def rules(self) -> Mapping[str, Any]:
+    def rules(self) -> JsonMapping:
         """What the package says of its domains, and of how a conversation goes."""
-        rules: Mapping[str, Any] = worker().open()
+        rules: JsonMapping = worker().open()
         return rules
 
     @cached_property
@@ -60,7 +61,7 @@ class Tau2(Benchmark):
         )
         return {self.identifier(task): task for task in tasks}
 
-    def _task(self, name: str, item: Mapping[str, Any]) -> OpenTask:
+    def _task(self, name: str, item: JsonMapping) -> OpenTask:
         domain = self.domains[name]
         calls = tuple(Call(*call) for call in item["calls"])
         return OpenTask(

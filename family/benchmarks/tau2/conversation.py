@@ -1,7 +1,7 @@
 """One conversation of τ²-bench: who speaks when and how it ends, as in the package's orchestrator.
 Its messages are recorded in the package's own form, which its evaluators read."""
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +15,7 @@ from rods.family.benchmarks.episodes import ItemJob
 from rods.family.benchmarks.tau2.domains import Native
 from rods.family.benchmarks.tau2.package import worker
 from rods.faults import End
+from rods.values import JsonMapping, JsonObject, frozen
 from rods.worlds.pinned import OnlyCalled
 
 
@@ -53,8 +54,8 @@ class Talk:
     policy's."""
 
     domain: str
-    rules: Mapping[str, Any]
-    messages: list[dict[str, Any]] = field(default_factory=list)
+    rules: JsonMapping
+    messages: list[JsonObject] = field(default_factory=list)
     end: str = ""
     steps: int = 0
     errors: int = 0
@@ -91,7 +92,7 @@ class Talk:
         return bool(self.end)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TalkJob(ItemJob):
     """A job whose `own` is a conversation."""
 

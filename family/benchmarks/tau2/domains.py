@@ -2,8 +2,8 @@
 knows native calls alone; in a prompt, documents and calls have the Hermes form (rods.dialects)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from dataclasses import field
+from typing import NoReturn
 
 import orjson
 
@@ -15,17 +15,18 @@ from rods.dialects.tags import Hermes
 from rods.environments.base import Features, Tool
 from rods.family.benchmarks.episodes import NativeText
 from rods.family.benchmarks.tau2.package import WHEEL
+from rods.values import JsonMapping, JsonObject, frozen
 
 BEHAVIOUR = 1  # to be raised when equal calls may give other results
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Documented(Tool):
     """A tool with the package's own document."""
 
-    document: Mapping[str, Any] = field(default_factory=dict)
+    document: JsonMapping = field(default_factory=dict)
 
-    def schema(self) -> dict[str, Any]:
+    def schema(self) -> JsonObject:
         return dict(self.document)
 
 
@@ -38,7 +39,7 @@ class Native(NativeText, Hermes):
     def __init__(self, tools: Mapping[str, Tool]) -> None:
         self._tools = tools
 
-    def tools(self, visible: Sequence[str], returned: Sequence[str]) -> list[dict[str, Any]]:
+    def tools(self, visible: Sequence[str], returned: Sequence[str]) -> list[JsonObject]:
         """The tools of a request."""
         return [
             {"type": "function", "function": self._tools[name].schema()}
@@ -68,7 +69,7 @@ class Domain:
 
     features = Features(waits=True)
 
-    def __init__(self, name: str, described: Mapping[str, Any]) -> None:
+    def __init__(self, name: str, described: JsonMapping) -> None:
         self.name = f"tau2_{name}"
         self.system = described["system"]
         tools = (
@@ -81,5 +82,5 @@ class Domain:
     def tools(self) -> Mapping[str, Tool]:
         return self._tools
 
-    def reset(self, state: Mapping[str, Any] | None) -> NoReturn:
+    def reset(self, state: JsonMapping | None) -> NoReturn:
         raise ValueError("its worlds begin with the wheel's database, and belong to a conversation")

@@ -13,13 +13,14 @@ import sys
 import tempfile
 import zipfile
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from functools import cached_property
 from hashlib import sha256
 from typing import Any
 
 from rods.family.benchmarks.stand_ins import stand_in
+from rods.values import JsonMapping, JsonObject
 
 # What the modules import at their top.
 STAND_INS = (
@@ -32,11 +33,11 @@ _KEPT = 256  # conversations whose worlds are kept; another's is made anew by it
 _open: "list[Official]" = []
 
 
-class Copied(dict[str, Any]):
+class Copied(JsonObject):
     """The entries of a table that all conversations begin with; one is copied when it is first
     asked for by its key. What goes through all of them only reads, in the tools of this version."""
 
-    def __init__(self, base: Mapping[str, Any]) -> None:
+    def __init__(self, base: JsonMapping) -> None:
         super().__init__(base)
         self.base = base
 
@@ -53,7 +54,7 @@ class Domain:
     def __init__(self, environment: Any, tasks: Sequence[Any]) -> None:
         self._environment = environment
         self.tasks = {task.id: task for task in tasks}
-        self._tables: dict[str, Any] = dict(environment.tools.db)
+        self._tables: JsonObject = dict(environment.tools.db)
         self._database = type(environment.tools.db)
         self._tools = type(environment.tools)
 
@@ -122,9 +123,9 @@ class Official:
         self._registry._domains[name] = domain.environment  # for scores
         return domain
 
-    def _described(self) -> dict[str, Any]:
+    def _described(self) -> JsonObject:
         agents, users, config = map(_module, ("agent.llm_agent", "user.user_simulator", "config"))
-        described: dict[str, Any] = {}
+        described: JsonObject = {}
         for name, domain in self.domains.items():
             world = domain.environment()
             tools = world.get_tools()
@@ -156,7 +157,7 @@ class Official:
             "user_temperature": config.DEFAULT_LLM_TEMPERATURE_USER,
         }
 
-    def called(self, request: Mapping[str, Any]) -> list[list[Any]]:
+    def called(self, request: JsonMapping) -> list[list[Any]]:
         """What `calls` give in the world of a conversation, in which those `before` were made:
         [text, failed] each."""
         name = request["conversation"]
@@ -179,7 +180,7 @@ class Official:
         )
         return [message.content, message.error]
 
-    def scored(self, request: Mapping[str, Any]) -> dict[str, float]:
+    def scored(self, request: JsonMapping) -> dict[str, float]:
         """The package's reward for `messages`, and its parts: the database, and what had to be
         said."""
         domain = request["domain"]
@@ -206,7 +207,7 @@ def _module(name: str) -> Any:
     return importlib.import_module(f"tau2.{name}")
 
 
-def answer(request: Mapping[str, Any]) -> Any:
+def answer(request: JsonMapping) -> Any:
     """{"do": "open", "wheel", "domains"} → what there is to play; then "call" and "score"."""
     if request["do"] == "open":
         _open.append(Official(request["wheel"], request["domains"]))

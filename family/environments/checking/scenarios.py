@@ -7,7 +7,7 @@ whose argument came from one that is left out is not made then.
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from rods.analysis.containment import WORD, Text, leaves
@@ -21,6 +21,7 @@ from rods.episode.goals import holds
 from rods.errors import BrokenEnvironment, InfrastructureError
 from rods.faults import NOT_EXECUTED
 from rods.tasks import AnyTask, OpenTask, Split
+from rods.values import JsonMapping, JsonObject, frozen
 from rods.worlds.checking import Fault
 
 MUTANTS = 240  # calls that are tried against a guard
@@ -31,7 +32,7 @@ BY_CHANCE = 12  # sequences of calls by chance
 SHIFT = 17  # by which a counter of keys is ahead
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WitnessCall:
     """One call of a witness; `takes` says which of its arguments came from the result of which
     earlier call."""
@@ -39,20 +40,20 @@ class WitnessCall:
     call: Call
     takes: Mapping[str, int] = field(default_factory=dict)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         return {**self.call.as_json(), **({"takes": dict(self.takes)} if self.takes else {})}
 
     @staticmethod
-    def from_json(record: Mapping[str, Any]) -> "WitnessCall":
+    def from_json(record: JsonMapping) -> "WitnessCall":
         return WitnessCall(Call(record["name"], record["arguments"]), record.get("takes", {}))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Scenario:
     """`requests` are what is asked for, in words, one after the other; `brief` is the first one
     without the details that a user `knows` (topic → its words)."""
 
-    state: Mapping[str, Any]
+    state: JsonMapping
     requests: tuple[str, ...]
     witness: tuple[WitnessCall, ...]
     checks: tuple[Call, ...]
@@ -61,7 +62,7 @@ class Scenario:
     knows: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ScenarioProfile:
     """What a variant of a scenario has like the root of its ancestry: the tool groups of its
     witness, each with how many of its calls only read and how many change something; how many
@@ -124,7 +125,7 @@ def scenario_of(task: AnyTask) -> Scenario | None:
     return scenario
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Validated:
     """What the controls found: the `faults` for which the scenario is dropped, each with the name
     of its control, and the `mutants`, a call for each guard."""
@@ -140,7 +141,7 @@ def as_task(
     user: Script | Persona,
     split: Split,
     documentation: str,
-    provenance: Mapping[str, Any],
+    provenance: JsonMapping,
 ) -> OpenTask:
     """The scenario as a task whose `user` asks for it. Witness, guards and mutants are kept in
     provenance."""
@@ -312,7 +313,7 @@ def _variations(
     changers = [tool for tool in tools.values() if not tool.reads]
     sampler.learn("", start.snapshot())
     # by number of a call that changes something: its arguments that are asked for
-    asked = dict[int, dict[str, Any]]()
+    asked = dict[int, JsonObject]()
     for number, step in enumerate(witness):
         arguments = step.call.arguments.items()
         if not tools[step.call.name].reads:
@@ -382,7 +383,7 @@ def _minted_keys(
         except ValueError:
             continue  # it has reached its bound
         # by call of the witness: a leaf of its result → what stands in its place here
-        here: list[dict[str, Any]] = []
+        here: list[JsonObject] = []
         for step, result in zip(scenario.witness, results, strict=True):
             called = {name: here[source] for name, source in step.takes.items()}
             taken = {
@@ -402,7 +403,7 @@ def _minted_keys(
                 yield Fault(str(check), "", what, "find things by their names", "minted_key")
 
 
-def _keys(state: Mapping[str, Any]) -> set[str]:
+def _keys(state: JsonMapping) -> set[str]:
     """The keys of its tables."""
     return {key for table in state.values() if isinstance(table, dict) for key in table}
 

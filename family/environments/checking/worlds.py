@@ -10,7 +10,6 @@ import ast
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from rods.analysis.sampling import Sampler
 from rods.analysis.schemas import Checker, tool_faults
@@ -20,6 +19,7 @@ from rods.environments.base import Tool, checks
 from rods.environments.loading import Environments
 from rods.errors import BrokenEnvironment
 from rods.files import read_toml
+from rods.values import JsonMapping
 from rods.worlds.checking import CheckReport, Fault
 from rods.worlds.checking.environments import Probe, probe_state, script
 from rods.worlds.checking.runaway import LONGEST, attempts
@@ -35,7 +35,7 @@ REACH = 100  # further calls of a tool that has not succeeded yet
 def check_world(
     name: str,
     plan: Mapping[str, Sequence[str]],
-    states: Sequence[Mapping[str, Any]],
+    states: Sequence[JsonMapping],
     environments: Environments,
     *,
     random_seed: int = 0,
@@ -124,7 +124,7 @@ def _signatures(
             yield name, what, "take what was planned, in that order"
 
 
-def _checks(probe: Probe, state: Mapping[str, Any], random_seed: int) -> None:
+def _checks(probe: Probe, state: JsonMapping, random_seed: int) -> None:
     """Checks answer true or false, and change nothing (else the world itself raises)."""
     probe.control = "checks"
     sampler = Sampler(keyed_random(random_seed, "checks"))
@@ -151,7 +151,7 @@ def _checks(probe: Probe, state: Mapping[str, Any], random_seed: int) -> None:
                 )
 
 
-def _reach(probe: Probe, state: Mapping[str, Any], random_seed: int) -> None:
+def _reach(probe: Probe, state: JsonMapping, random_seed: int) -> None:
     """Tries on with the tools that have not succeeded yet, each in a world in which others make
     what it may need."""
     probe.control = "reach"
@@ -170,7 +170,7 @@ def _reach(probe: Probe, state: Mapping[str, Any], random_seed: int) -> None:
                 sampler.heard(call, probe.call(instance, call))
 
 
-def _growth(probe: Probe, state: Mapping[str, Any], random_seed: int) -> None:
+def _growth(probe: Probe, state: JsonMapping, random_seed: int) -> None:
     """The state does not swell: one that doubles with each change is enormous after few."""
     probe.control = "runaway"
     sampler = Sampler(keyed_random(random_seed, "growth"))

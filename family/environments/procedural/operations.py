@@ -6,12 +6,11 @@ operations.toml, filled by a skeleton. Every change refuses before it has change
 every one that succeeds changes something. Checks know things by their labels, never by keys that a
 world made: whoever made them in another order has earned as much."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from string import Template
-from typing import Any, Literal
+from typing import Literal
 
 from rods.family.environments.procedural.skeletons import (
     STOCK,
@@ -28,6 +27,7 @@ from rods.family.environments.procedural.skeletons import (
 )
 from rods.family.environments.programs import assemble, check, tool
 from rods.files import read_toml
+from rods.values import JsonMapping, JsonObject, frozen
 
 ENTRIES = 200  # of one table
 Role = Literal[
@@ -44,10 +44,10 @@ Role = Literal[
     "advance",
     "check",
 ]
-Values = Mapping[str, Any]
+Values = JsonMapping
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Slot:
     """A parameter: a `key` or `label` of a kind (`of`: its noun), a `value` of the attribute `of`,
     or a `count`."""
@@ -67,7 +67,7 @@ class Slot:
         return f"{_type(self.attribute)} | None = None" if self.optional else _type(self.attribute)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Operation:
     """A tool or a check: its place in the plan, and its method. `noun` is the kind that it is
     about, `detail` the attribute or stage. A change is asked for by `brief`, and by `asks` with its
@@ -189,7 +189,7 @@ def _tables(skeleton: Skeleton) -> tuple[Kind | Linking, ...]:
 
 
 @cache
-def _templates() -> dict[str, Any]:
+def _templates() -> JsonObject:
     return read_toml(Path(__file__).with_suffix(".toml"))
 
 
@@ -199,12 +199,12 @@ def _filled(paragraph: str, values: Values) -> str:
     return template.substitute(values) if values.keys() >= set(template.get_identifiers()) else ""
 
 
-def _stands(template: Mapping[str, Any], values: Values) -> bool:
+def _stands(template: JsonMapping, values: Values) -> bool:
     return template.get("when", "noun") in values
 
 
 def _expanded(
-    skeleton: Skeleton, table: Kind | Linking, template: Mapping[str, Any]
+    skeleton: Skeleton, table: Kind | Linking, template: JsonMapping
 ) -> Iterator[Operation]:
     values = _values(skeleton, table)
     slots = _slots(skeleton, table)
@@ -300,7 +300,7 @@ def _values(skeleton: Skeleton, table: Kind | Linking) -> Values:
     rules = skeleton.rules
     holder = skeleton.holder
     item = skeleton.item
-    values: dict[str, Any] = {**skeleton.verbs, "about": skeleton.about, "entries": ENTRIES}
+    values: JsonObject = {**skeleton.verbs, "about": skeleton.about, "entries": ENTRIES}
     for name, noun in (
         ("noun", table.noun),
         ("holder", holder.noun),

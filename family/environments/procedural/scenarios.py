@@ -30,6 +30,7 @@ from rods.family.environments.procedural.operations import (
 )
 from rods.family.environments.procedural.skeletons import Skeleton, draw_skeleton, draw_state, words
 from rods.tasks import OpenTask, Split
+from rods.values import JsonMapping, JsonObject, frozen
 from rods.worlds.checking import CheckReport
 
 Mode = Literal["told", "asked"]  # non-conversational and conversational (003 §4.3)
@@ -47,7 +48,7 @@ STATES = 2  # in which a world is controlled, beside the empty one
 MANNER = "Says one request at a time, and what it knows only when asked."
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Request:
     """A change that was made: of what (its table and key), by which operation, in words with and
     without `details`."""
@@ -128,7 +129,7 @@ def task(
     validated: controls.Validated,
     mode: Mode = "told",
     split: Split = "train",
-    origin: Mapping[str, Any] | None = None,
+    origin: JsonMapping | None = None,
 ) -> OpenTask:
     """The scenario as a task. `told` says everything at once; `asked` is a user who is played.
     Witness, guards, mutants and where it comes from (`origin`) are kept in provenance."""
@@ -153,7 +154,7 @@ class _Drawing:
         self,
         skeleton: Skeleton,
         environment: Environment,
-        state: dict[str, Any],
+        state: JsonObject,
         rng: random.Random,
         like: controls.ScenarioProfile | None = None,
     ) -> None:
@@ -164,7 +165,7 @@ class _Drawing:
         self.tools = environment.tools()
         self.instance = environment.reset(copy.deepcopy(state))
         self.operations = operations(skeleton)
-        self.now: dict[str, Any] = self.instance.snapshot()
+        self.now: JsonObject = self.instance.snapshot()
         self.kinds = {kind.noun: kind for kind in skeleton.kinds}
         self.tables = {kind.noun: kind.plural for kind in skeleton.kinds} | {
             skeleton.link.noun: skeleton.link.plural
@@ -216,8 +217,8 @@ class _Drawing:
         )
         return within and len(self._checks()) <= like.checks
 
-    def _arguments(self, operation: Operation) -> dict[str, Any] | None:
-        arguments: dict[str, Any] = {}
+    def _arguments(self, operation: Operation) -> JsonObject | None:
+        arguments: JsonObject = {}
         for slot in operation.slots:
             if slot.takes == "key":
                 keys = list(self.now[self.tables[slot.of]])
@@ -239,7 +240,7 @@ class _Drawing:
         return arguments
 
     def _accepted(
-        self, operation: Operation, arguments: dict[str, Any], value: Any, before: dict[str, Any]
+        self, operation: Operation, arguments: JsonObject, value: Any, before: JsonObject
     ) -> None:
         takes = {
             slot.name: self._looked_up(slot.of, arguments[slot.name], before)
@@ -258,7 +259,7 @@ class _Drawing:
             _Request(operation, self.tables[operation.noun], key, text, brief, details)
         )
 
-    def _looked_up(self, noun: str, key: str, before: dict[str, Any]) -> int:
+    def _looked_up(self, noun: str, key: str, before: JsonObject) -> int:
         """The number of the call that has shown this key; where none has, one that does is
         added."""
         if key in self.shown:
@@ -281,17 +282,17 @@ class _Drawing:
         self.shown[key] = len(self.witness) - 1
         return self.shown[key]
 
-    def _called(self, noun: str, key: str, state: Mapping[str, Any]) -> str:
+    def _called(self, noun: str, key: str, state: JsonMapping) -> str:
         """The label of a thing."""
         return str(state[self.tables[noun]][key][self.kinds[noun].label])
 
-    def _ends(self, entry: Mapping[str, Any], state: Mapping[str, Any]) -> dict[str, str]:
+    def _ends(self, entry: JsonMapping, state: JsonMapping) -> dict[str, str]:
         """The labels of the two that a link names."""
         nouns = (self.skeleton.holder.noun, self.skeleton.item.noun)
         return {noun: self._called(noun, entry[noun], state) for noun in nouns}
 
     def _words(
-        self, operation: Operation, arguments: Mapping[str, Any], before: dict[str, Any]
+        self, operation: Operation, arguments: JsonMapping, before: JsonObject
     ) -> tuple[str, str, dict[str, str]]:
         """What is asked for: with its details, without them, and the details by topic."""
         holder = self.skeleton.holder.noun
@@ -362,7 +363,7 @@ class _Drawing:
                 )
             return aims
         kind = self.kinds[noun]
-        name_of: dict[str, Any] = {kind.label: entry[kind.label]}
+        name_of: JsonObject = {kind.label: entry[kind.label]}
         aims = []
         names = [request.operation.detail] if role == "set" else []
         if role == "add":

@@ -4,14 +4,14 @@ attributes, tools and rules, with which numbers, and what the tools are called."
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 from rods.canonical import keyed_random
 from rods.files import read_toml
+from rods.values import JsonMapping, JsonObject, frozen
 
 TOPICS = Path(__file__).parent / "topics.toml"
 STOCK = (0, 30)  # of an item, at least and at most
@@ -22,7 +22,7 @@ PLACES = (2, 3)
 LINKS = (3, 6)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Attribute:
     """One of a few `values`, or a whole number from `low` to `high`. `settable`: there is a tool
     that changes it."""
@@ -40,7 +40,7 @@ class Attribute:
         return self.values[0] if rng.random() < usual else rng.choice(self.values)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Kind:
     """A kind of things. Each has a `label`, which is its own and never changes, and attributes;
     `at` is the kind of place that it is in ("": none)."""
@@ -57,7 +57,7 @@ class Kind:
         return plural(self.noun)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Advance:
     """What takes a link from one of the stages `before` to `after`. `frees`: the item is free
     again."""
@@ -68,7 +68,7 @@ class Advance:
     frees: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Linking:
     """What links a holder with an item: made by `verb`, in the first of its `stages`."""
 
@@ -100,7 +100,7 @@ class Linking:
         return tuple(stage for stage in self.stages if stage not in freed)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rules:
     """What has to hold for a link to be made: at most `limit` open ones a holder; no holder or item
     with the value that keeps it from it (attribute, value); one of the item's `stock` left ("": an
@@ -115,7 +115,7 @@ class Rules:
     capacity: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Skeleton:
     """Everything that a world's source is assembled from. `verbs`: what its tools call the common
     operations."""
@@ -143,7 +143,7 @@ def plural(noun: str) -> str:
 
 
 @cache
-def topics() -> Mapping[str, Any]:
+def topics() -> JsonMapping:
     """The topics, and what all of them share under `words` and `verbs`."""
     return read_toml(TOPICS)
 
@@ -183,9 +183,7 @@ def draw_skeleton(random_seed: int, number: int, among: Sequence[str] = ()) -> S
     )
 
 
-def _kind(
-    options: Mapping[str, Any], rng: random.Random, at: str = "", removable: bool = False
-) -> Kind:
+def _kind(options: JsonMapping, rng: random.Random, at: str = "", removable: bool = False) -> Kind:
     choices: Mapping[str, Sequence[str]] = options["choices"]
     names = rng.sample(list(choices), rng.randint(1, len(choices)))
     attributes = [
@@ -209,7 +207,7 @@ def _with(kind: Kind, attribute: Attribute) -> Kind:
     return replace(kind, attributes=(*others, attribute))
 
 
-def _bar(options: Mapping[str, Any], kind: Kind) -> tuple[str, str] | None:
+def _bar(options: JsonMapping, kind: Kind) -> tuple[str, str] | None:
     """The value that keeps a thing of this kind from being linked, where it has the attribute."""
     bars = options.get("bars", {})
     return next(
@@ -218,7 +216,7 @@ def _bar(options: Mapping[str, Any], kind: Kind) -> tuple[str, str] | None:
     )
 
 
-def _linking(options: Mapping[str, Any], rng: random.Random) -> Linking:
+def _linking(options: JsonMapping, rng: random.Random) -> Linking:
     advances = [
         Advance(step["verb"], tuple(step["from"]), step["to"], step["frees"])
         for step in options["steps"]
@@ -235,17 +233,17 @@ def _linking(options: Mapping[str, Any], rng: random.Random) -> Linking:
     )
 
 
-def draw_state(skeleton: Skeleton, random_seed: int, *keys: str | int) -> dict[str, Any]:
+def draw_state(skeleton: Skeleton, random_seed: int, *keys: str | int) -> JsonObject:
     """A state that obeys the rules, as JSON: tables by the plural of their kind, entries by key."""
     rng = keyed_random(random_seed, "state", skeleton.topic, *keys)
     link = skeleton.link
     rules = skeleton.rules
     holders = skeleton.holder
     items = skeleton.item
-    state: dict[str, Any] = {kind.plural: {} for kind in skeleton.kinds}
+    state: JsonObject = {kind.plural: {} for kind in skeleton.kinds}
     state |= {link.plural: {}, "next": 1}
 
-    def enter(table: Kind | Linking, entry: Mapping[str, Any]) -> None:
+    def enter(table: Kind | Linking, entry: JsonMapping) -> None:
         state[table.plural][f"{prefix(table.noun)}{state['next']}"] = dict(entry)
         state["next"] += 1
 
@@ -253,7 +251,7 @@ def draw_state(skeleton: Skeleton, random_seed: int, *keys: str | int) -> dict[s
         if kind is None:
             continue
         for label in rng.sample(kind.labels, min(rng.randint(least, most), len(kind.labels))):
-            entry: dict[str, Any] = {kind.label: label}
+            entry: JsonObject = {kind.label: label}
             entry |= {
                 attribute.name: attribute.draw(rng, usual=0.5) for attribute in kind.attributes
             }

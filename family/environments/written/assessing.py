@@ -5,7 +5,7 @@ out, or could not be read, is no round; one that raised is wrong.
 """
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from rods.asking import AnswerForm, Question, Unanswered, together
@@ -18,6 +18,7 @@ from rods.errors import InfrastructureError
 from rods.family.environments.checking.scenarios import carried_out
 from rods.family.environments.written.building import BuiltWorld, Dropped
 from rods.family.environments.written.record import FORMS, CachedQuestioner
+from rods.values import JsonMapping, JsonObject
 
 WANTED = (
     "one that ought to succeed",
@@ -70,7 +71,7 @@ async def _chain(
     recent = list[str]()
     verdicts = list[str]()
 
-    def read(answer: Mapping[str, Any]) -> Call:
+    def read(answer: JsonMapping) -> Call:
         return Call(answer["tool"], answer["arguments"])
 
     for at in range(2 * rounds):
@@ -122,7 +123,7 @@ async def _chain(
     return verdicts
 
 
-def _tried(instance: Instance, call: Call) -> tuple[str, str, dict[str, Any]]:
+def _tried(instance: Instance, call: Call) -> tuple[str, str, JsonObject]:
     """What a call gave, as the checker sees it; what the world raised, "" where it answered; and
     the state after it. Raises InfrastructureError where the call was not carried out."""
     try:

@@ -9,10 +9,9 @@ import keyword
 import re
 import tempfile
 import textwrap
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from rods.asking import AnswerForm, Question, Unanswered, Unreadable, together
 from rods.canonical import keyed_random
@@ -33,6 +32,7 @@ from rods.family.environments.programs import (
     placed,
 )
 from rods.family.environments.written.record import FORMS, CachedQuestioner
+from rods.values import JsonMapping, JsonObject, frozen
 from rods.worlds.checking import CheckReport, Fault
 
 STATES = 2  # in which a world is controlled, beside the empty one
@@ -50,12 +50,12 @@ class Dropped(Exception):
         self.details = tuple(details)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BuiltWorld:
     """A world that has passed all controls, and the states that it was controlled in."""
 
     program: WorldProgram
-    states: tuple[dict[str, Any], ...]
+    states: tuple[JsonObject, ...]
 
 
 async def build(authors: CachedQuestioner, topic: str, sandbox: Sandbox) -> BuiltWorld:
@@ -64,7 +64,7 @@ async def build(authors: CachedQuestioner, topic: str, sandbox: Sandbox) -> Buil
     try:
         plan = await _plan(authors, topic)
         program = WorldProgram(plan)
-        states = list[dict[str, Any]]()
+        states = list[JsonObject]()
         problems: dict[str, str] = {}
         report = CheckReport(topic, ())
         for number in range(authors.settings.writing.corrections + 1):
@@ -99,11 +99,11 @@ async def write_state(
     environments: Environments,
     place: str,
     number: int,
-) -> dict[str, Any]:
+) -> JsonObject:
     """State `number` of a world that is loaded as `place` (003 eq. 8), legal in it. Raises
     Unanswered."""
 
-    async def legal(state: dict[str, Any]) -> None:
+    async def legal(state: JsonObject) -> None:
         try:
             await asyncio.to_thread(environments.load(place).reset, state)
         except ValueError as error:
@@ -211,7 +211,7 @@ async def _plan(authors: CachedQuestioner, topic: str) -> WorldPlan:
     parts = FORMS["world_plan"].fields
     form = AnswerForm({**parts, "tools": {**parts["tools"], "maxItems": writing.most_tools}})
 
-    def read(answer: dict[str, Any]) -> WorldPlan:
+    def read(answer: JsonObject) -> WorldPlan:
         tools = tuple(
             PlannedTool(
                 tool["name"],
@@ -257,7 +257,7 @@ async def _plan(authors: CachedQuestioner, topic: str) -> WorldPlan:
 
 async def _stated(
     authors: CachedQuestioner, program: WorldProgram, problem: str, sandbox: Sandbox, number: int
-) -> tuple[WorldProgram, list[dict[str, Any]]]:
+) -> tuple[WorldProgram, list[JsonObject]]:
     """The program with its classes, and states that they allow."""
     plan = program.plan
     tables = "\n".join(f"{name}: {about}" for name, about in plan.tables.items())
@@ -286,7 +286,7 @@ async def _stated(
     return written, states
 
 
-def _read_state(answer: Mapping[str, Any]) -> str:
+def _read_state(answer: JsonMapping) -> str:
     code = code_of(answer["code"])
     body = ast.parse(code).body
     for node in body:
@@ -321,7 +321,7 @@ async def _tool(
         "problem": problem,
     }
 
-    def read(answer: Mapping[str, Any]) -> str:
+    def read(answer: JsonMapping) -> str:
         code = code_of(answer["code"])
         imports, function = the_function(code, planned.name, tuple(planned.takes), program.state)
         if not ast.get_docstring(function):
@@ -342,7 +342,7 @@ def _planned(plan: WorldPlan) -> dict[str, str]:
 
 
 def _controlled(
-    program: WorldProgram, states: Sequence[Mapping[str, Any]], sandbox: Sandbox
+    program: WorldProgram, states: Sequence[JsonMapping], sandbox: Sandbox
 ) -> CheckReport:
     """Where the file does not load, each tool is loaded alone: what an import raises names no
     line."""

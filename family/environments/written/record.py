@@ -12,8 +12,7 @@ that writing goes on where it was interrupted:
 
 import fcntl
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -25,12 +24,13 @@ from rods.config import Operation
 from rods.errors import UserError
 from rods.llm import Account, Client, Usage
 from rods.prompts import load
+from rods.values import JsonMapping, JsonObject, frozen
 
 T = TypeVar("T")
 FORMS = read_forms(Path(__file__).with_name("forms.toml"))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CachedQuestioner:
     """Models that write, each question asked once. `random_seed`: of the draw of endpoints, and of
     their sampling."""
@@ -51,9 +51,9 @@ class CachedQuestioner:
         if (earlier := self.record.answers.get(key)) is not None:
             return question.read(dict(earlier["answer"]))
         backbone = self.client.draw(keyed_random(self.random_seed, "writer", about))
-        answers: list[dict[str, Any]] = []
+        answers: list[JsonObject] = []
 
-        def read(answer: dict[str, Any]) -> T:
+        def read(answer: JsonObject) -> T:
             answers.append(answer)
             return question.read(dict(answer))
 
@@ -82,8 +82,8 @@ class WritingRecord:
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.path = folder / NAME
-        self.answers: dict[str, Mapping[str, Any]] = {}
-        self.finished: dict[str, Mapping[str, Any]] = {}
+        self.answers: dict[str, JsonMapping] = {}
+        self.finished: dict[str, JsonMapping] = {}
         self.tokens = 0
         self.requests = 0
         self._lines: set[bytes] = set()
@@ -140,7 +140,7 @@ class WritingRecord:
         if cut:
             self._file.truncate(len(whole) + len(end))
 
-    def _take(self, record: Mapping[str, Any]) -> None:
+    def _take(self, record: JsonMapping) -> None:
         if record["kind"] == "asked" and "answer" in record:
             self.answers[record["key"]] = record
         elif record["kind"] == "finished":

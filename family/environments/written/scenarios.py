@@ -6,7 +6,7 @@ of a world share one file and one address."""
 import ast
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from rods.analysis.containment import Text, leaves
@@ -26,6 +26,7 @@ from rods.family.environments.written import building
 from rods.family.environments.written.record import FORMS, CachedQuestioner
 from rods.prompts import load
 from rods.tasks import OpenTask, Split
+from rods.values import JsonMapping, JsonObject, frozen
 
 SHOWN = 4_000  # characters of a result that the agent is shown
 FINISH = "finish"
@@ -39,13 +40,13 @@ TEMPLATES = (
 WHEN = {True: "is true now and has to stay so", False: "is false now and has to be true in the end"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WrittenScenario:
     """A scenario before its witness is known. `task` says all at once; a played user opens with
     `query`, and `knows` the rest. `checks` and `guards` are sources by name."""
 
     number: int
-    state: Mapping[str, Any]
+    state: JsonMapping
     task: str
     query: str
     manner: str
@@ -61,7 +62,7 @@ class WrittenScenario:
         return scenarios.Scenario(self.state, (self.task,), tuple(witness), checks, guards)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DoneScenario:
     """A scenario with the witness that an agent found, and what the controls found."""
 
@@ -81,7 +82,7 @@ async def write_scenario(
     `place`. Raises Dropped, EndpointError, BudgetSpent."""
     topic = program.plan.topic
 
-    def read_list(answer: dict[str, Any]) -> list[tuple[str, bool]]:
+    def read_list(answer: JsonObject) -> list[tuple[str, bool]]:
         conditions = [(text, False) for text in answer["conditions"]]
         return [*conditions, *((text, True) for text in answer.get("kept", ()))]
 
@@ -259,7 +260,7 @@ async def _check(
         **asked,
     }
 
-    def read(answer: Mapping[str, Any]) -> str:
+    def read(answer: JsonMapping) -> str:
         code = building.code_of(answer["code"])
         imports, function = building.the_function(code, "check", (), program.state)
         first = function.body[0]
@@ -306,7 +307,7 @@ async def _solved(
     results = list[Result]()
     history = list[str]()
 
-    def read(answer: Mapping[str, Any]) -> Call | None:
+    def read(answer: JsonMapping) -> Call | None:
         return (
             None if answer["next"] == FINISH else Call(answer["next"], answer.get("arguments", {}))
         )

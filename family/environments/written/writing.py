@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Awaitable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from rods.asking import Question, Unanswered, Unreadable, together
 from rods.canonical import content_id
@@ -31,9 +30,10 @@ from rods.family.environments.written.scenarios import (
 )
 from rods.llm import Client, Request, RequestRefused
 from rods.tasks import AnyTask, OpenTask, Split
+from rods.values import JsonObject, frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WorldRequest:
     """What is wanted of each topic: so many `scenarios`, in turn of the `modes`."""
 
@@ -50,7 +50,7 @@ class WrittenWorld:
     topic: str
     name: str = ""
     reasons: tuple[str, ...] = ()
-    facts: dict[str, Any] = field(default_factory=dict)
+    facts: JsonObject = field(default_factory=dict)
     tasks: list[OpenTask] = field(default_factory=list)
     dropped: Counter[str] = field(default_factory=Counter)
 

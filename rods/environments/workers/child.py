@@ -10,7 +10,7 @@ import sys
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
@@ -20,6 +20,7 @@ import orjson
 from rods.deadlines import WORKER_CALL, WORKER_STALLED, WORKER_START
 from rods.environments.workers.serving import COMPLAINT, HEADER
 from rods.errors import BrokenEnvironment, InfrastructureError, RodsError, UserError
+from rods.values import frozen
 
 _CHUNK = 1 << 16
 _OPENING_BYTES = 16 << 20  # of the answer to an opening request
@@ -42,7 +43,7 @@ class Gone(RodsError):
     again."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Confinement:
     """How a child is confined: the command in front of its own (empty: none), the entries of its
     `sys.path`, and the files for the function `by` ("package.module:function"), which takes its
@@ -56,7 +57,7 @@ class Confinement:
     handover: Callable[[], socket.socket] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WorkerSpec:
     """What a child is to do. With `cpu`, `seconds` are of its own CPU time, at most
     `deadlines.WORKER_STALLED` by the clock: then the machine is at fault."""

@@ -13,6 +13,7 @@ from rods.composing.bind import deep_merge
 from rods.composing.catalogue import Catalogue, Recipe, Story
 from rods.composing.recipes import merged
 from rods.composing.records import ComposeError, Draft
+from rods.values import JsonMapping, JsonObject
 from rods.worlds.bfcl.catalogue.calculator import CALCULATOR
 from rods.worlds.bfcl.catalogue.file_system import FILES
 from rods.worlds.bfcl.catalogue.scenario import (
@@ -84,10 +85,10 @@ def _often_quiet(story: Story) -> Story:
 def make_state(
     groups: Mapping[str, str],
     recipes: Sequence[Recipe],
-    avoid: Mapping[str, Any] | None,
+    avoid: JsonMapping | None,
     narrative: Mapping[str, str],
     rng: random.Random,
-) -> dict[str, Any]:
+) -> JsonObject:
     """A world with the seed's API classes and those that the recipes call, without the words of
     `avoid`."""
     called = {groups[tool] for recipe in recipes for tool in recipe.tools}
@@ -103,8 +104,8 @@ def make_state(
 
 
 def patch(
-    groups: Mapping[str, str], state: Mapping[str, Any], error: ComposeError, rng: random.Random
-) -> dict[str, Any] | None:
+    groups: Mapping[str, str], state: JsonMapping, error: ComposeError, rng: random.Random
+) -> JsonObject | None:
     """What to merge into the state so that the refused call succeeds, as 004 Appendix C.2 has it:
     money, login, market status, open orders, fuel. None where no scenario is the reason."""
     group = "" if error.call is None else groups.get(error.call.name, "")
@@ -122,8 +123,8 @@ def patch(
 
 
 def _mends(
-    group: str, scenario: Mapping[str, Any], call: Call
-) -> Iterator[tuple[str, dict[str, Any] | None]]:
+    group: str, scenario: JsonMapping, call: Call
+) -> Iterator[tuple[str, JsonObject | None]]:
     """What a refusal says, and what to merge into the scenario then; None where nothing there would
     help."""
     orders, cards, users = (
@@ -170,7 +171,7 @@ def _mends(
         yield "above the tank capacity", {"fuelLevel": LOW}
 
 
-def pad(draft: Draft, spoken: frozenset[str], rng: random.Random) -> dict[str, Any]:
+def pad(draft: Draft, spoken: frozenset[str], rng: random.Random) -> JsonObject:
     """The draft's world, padded as BFCL pads (by its flag) and with more entries of our own."""
     state = deep_merge(draft.state, {"long_context": True})
     for api in CLASSES:

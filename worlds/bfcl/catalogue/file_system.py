@@ -5,9 +5,9 @@ import random
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from rods.composing.catalogue import Constant, Domain, FromEarlierRecipe, FromResult, Recipe, Scene
+from rods.values import JsonMapping, JsonObject
 from rods.worlds.bfcl.catalogue.scenario import (
     FIRST_NAMES,
     WORDS,
@@ -34,7 +34,7 @@ _WORDS_OF_A_LINE = {
 }
 
 
-def make(request: ScenarioRequest) -> dict[str, Any]:
+def make(request: ScenarioRequest) -> JsonObject:
     """A tree whose first directories lead as deep as the recipes go down."""
     maker = TreeMaker(request)
     root = request.fresh(_POOLS["roots"])[0]
@@ -44,7 +44,7 @@ def make(request: ScenarioRequest) -> dict[str, Any]:
     return {"root": {root: {"type": "directory", "contents": contents}}}
 
 
-def pad(scenario: dict[str, Any], spoken: frozenset[str], rng: random.Random) -> None:
+def pad(scenario: JsonObject, spoken: frozenset[str], rng: random.Random) -> None:
     """Adds files and directories to every directory of the scenario, none of them with a `spoken`
     word in its name."""
     maker = TreeMaker(ScenarioRequest((), spoken, {}, rng))
@@ -70,14 +70,14 @@ class TreeMaker:
         self.empty = request.mentions("empty_folder")
         self.used: set[str] = set()
 
-    def folder(self, deeper: int) -> dict[str, Any]:
+    def folder(self, deeper: int) -> JsonObject:
         """A directory with files and directories; its first directory goes `deeper`."""
-        contents: dict[str, Any] = {
+        contents: JsonObject = {
             self.name(): self.file(brief=False) for _ in range(self.rng.randint(2, 3))
         }
         contents |= {self.name(): self.file(brief=True) for _ in range(self.rng.randint(1, 2))}
         contents = {name: contents[name] for name in self.rng.sample(list(contents), len(contents))}
-        inner: list[dict[str, Any]] = [self.folder(deeper - 1)] if deeper else []
+        inner: list[JsonObject] = [self.folder(deeper - 1)] if deeper else []
         for _ in range(self.rng.randint(1, 2)):
             inner.append({self.name(): self.file(brief=False) for _ in range(2)})
         if self.lone:
@@ -89,7 +89,7 @@ class TreeMaker:
             contents[self.folder_name()] = {"type": "directory", "contents": held}
         return contents
 
-    def lengthen(self, contents: dict[str, Any], spoken: frozenset[str]) -> None:
+    def lengthen(self, contents: JsonObject, spoken: frozenset[str]) -> None:
         """More files at the end, so that what came first stays first."""
         for _ in range(self.rng.randint(4, 8)):
             name = self.name(numbered=True)
@@ -119,7 +119,7 @@ class TreeMaker:
             ]
         return self.folders.pop()
 
-    def file(self, *, brief: bool) -> dict[str, Any]:
+    def file(self, *, brief: bool) -> JsonObject:
         count = 1 if brief else self.rng.randint(3, 6)
         return _file("\n".join(self._line() for _ in range(count)))
 
@@ -141,7 +141,7 @@ class TreeMaker:
         return sorted(names, key=lambda name: name not in self.request.taken)
 
 
-def _file(content: str) -> dict[str, Any]:
+def _file(content: str) -> JsonObject:
     return {"type": "file", "content": content}
 
 
@@ -182,7 +182,7 @@ class Folder:
         return names
 
 
-def current(state: Mapping[str, Any]) -> Folder:
+def current(state: JsonMapping) -> Folder:
     """The directory in which one stands, in a state or a snapshot; a recipe that first goes
     somewhere has chosen where. Raises KeyError when there is no file system."""
     record = state.get("objects", {}).get(GROUP)
@@ -192,13 +192,13 @@ def current(state: Mapping[str, Any]) -> Folder:
     return _of_scenario(next(iter(roots.values()))["contents"])
 
 
-def _of_scenario(contents: Mapping[str, Any]) -> Folder:
+def _of_scenario(contents: JsonMapping) -> Folder:
     inner = {key: item["contents"] for key, item in contents.items() if item["type"] == "directory"}
     files = {key: item["content"] for key, item in contents.items() if key not in inner}
     return Folder(files, {key: _of_scenario(held) for key, held in inner.items()})
 
 
-def _of_record(record: Mapping[str, Any], index: int, above: frozenset[int]) -> Folder:
+def _of_record(record: JsonMapping, index: int, above: frozenset[int]) -> Folder:
     folder = Folder()
     for key, sort, place in record["contents"][record["directories"][index][2]]:
         if sort == "file":

@@ -5,10 +5,10 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from rods.composing.catalogue import Domain, Recipe, Scene, Worded
 from rods.composing.recipes import RecipeTables, read
+from rods.values import JsonMapping, JsonObject, frozen
 
 
 def tables(name: str) -> RecipeTables:
@@ -22,7 +22,7 @@ LAST_NAMES: tuple[str, ...] = WORDS.pools["last_names"]
 MONTHS: tuple[str, ...] = WORDS.pools["months"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ScenarioRequest:
     """What a new state is made for: the plan's recipes in order, the words of the seed's state, the
     plan's story."""
@@ -57,15 +57,15 @@ class ClassCatalogue:
     group: str
     tables: RecipeTables
     domains: Mapping[str, Domain]
-    make: Callable[[ScenarioRequest], dict[str, Any]] | None = None
-    pad: Callable[[dict[str, Any], frozenset[str], random.Random], None] | None = None
+    make: Callable[[ScenarioRequest], JsonObject] | None = None
+    pad: Callable[[JsonObject, frozenset[str], random.Random], None] | None = None
 
 
 def day_of(year: int, month: int, day: int) -> Worded:
     return Worded(f"{year}-{month:02d}-{day:02d}", f"{MONTHS[month - 1]} {day}, {year}")
 
 
-def object_of(group: str) -> Callable[[Scene], Mapping[str, Any]]:
+def object_of(group: str) -> Callable[[Scene], JsonMapping]:
     """What gives the object of class `group` in a scene: what has changed since the start, else its
     scenario."""
     return lambda scene: scene.state.get("objects", {}).get(group) or scene.state["config"][group]

@@ -2,11 +2,11 @@
 in them."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from rods.composing.catalogue import Domain, Scene, Worded
 from rods.environments.base import Results
 from rods.tasks import Task
+from rods.values import JsonMapping, JsonObject
 from rods.worlds.bfcl.catalogue import scenario
 
 MESSAGE_API = "MessageAPI"
@@ -23,7 +23,7 @@ _TAG_LISTS = [[tag] for tag in _TAGS] + [
 ]
 
 
-def make_workspace(request: scenario.ScenarioRequest) -> dict[str, Any]:
+def make_workspace(request: scenario.ScenarioRequest) -> JsonObject:
     """Four to six people, some messages; logged in unless a recipe logs in."""
     rng = request.rng
     people = request.fresh(scenario.FIRST_NAMES, rng.randint(4, 6))
@@ -42,7 +42,7 @@ def make_workspace(request: scenario.ScenarioRequest) -> dict[str, Any]:
     }
 
 
-def make_timeline(request: scenario.ScenarioRequest) -> dict[str, Any]:
+def make_timeline(request: scenario.ScenarioRequest) -> JsonObject:
     """Some tweets, people to follow; signed in unless a recipe signs in."""
     rng = request.rng
     me, *others = request.fresh(_HANDLES, 5)
@@ -94,7 +94,7 @@ def shared_mentions(task: Task, results: Results) -> Iterator[tuple[int, int, st
                 )
 
 
-def make_queue(request: scenario.ScenarioRequest) -> dict[str, Any]:
+def make_queue(request: scenario.ScenarioRequest) -> JsonObject:
     """Some open tickets; logged in unless a recipe logs in."""
     rng = request.rng
     me = f"{request.fresh(scenario.FIRST_NAMES)[0]} {request.fresh(scenario.LAST_NAMES)[0]}"
@@ -147,9 +147,9 @@ def _keywords(scene: Scene) -> list[str]:
     )
 
 
-def _timeline(scene: Scene) -> Mapping[str, Any]:
+def _timeline(scene: Scene) -> JsonMapping:
     """The tweets that were there from the start, by their numbers."""
-    tweets: Mapping[str, Any] = scene.state["config"][TWITTER_API]["tweets"]
+    tweets: JsonMapping = scene.state["config"][TWITTER_API]["tweets"]
     return tweets
 
 

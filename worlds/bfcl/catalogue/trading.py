@@ -3,9 +3,9 @@
 import itertools
 import random
 from collections.abc import Mapping
-from typing import Any
 
 from rods.composing.catalogue import Domain, Scene
+from rods.values import JsonMapping, JsonObject
 from rods.worlds.bfcl.catalogue.scenario import (
     FIRST_NAMES,
     ClassCatalogue,
@@ -23,7 +23,7 @@ PRICES: Mapping[str, int] = _TABLES.pools["prices"]
 _DAYS = [day_of(2024, month, day) for month in range(1, 9) for day in (1, 5, 10, 15, 20, 25)]
 
 
-def make(request: ScenarioRequest) -> dict[str, Any]:
+def make(request: ScenarioRequest) -> JsonObject:
     """An account with money, some finished and open orders, a watchlist; logged in unless a recipe
     logs in."""
     rng = request.rng
@@ -49,7 +49,7 @@ def make(request: ScenarioRequest) -> dict[str, Any]:
     }
 
 
-def pad(scenario: dict[str, Any], spoken: frozenset[str], rng: random.Random) -> None:
+def pad(scenario: JsonObject, spoken: frozenset[str], rng: random.Random) -> None:
     """Adds older orders and transactions behind those that are there."""
     oldest = min(int(number) for number in scenario["orders"])
     more = _orders(oldest - 1, 12, scenario["stocks"], rng)
@@ -57,9 +57,7 @@ def pad(scenario: dict[str, Any], spoken: frozenset[str], rng: random.Random) ->
     scenario["transaction_history"] += [_transaction(rng) for _ in range(12)]
 
 
-def _orders(
-    latest: int, count: int, stocks: Mapping[str, Any], rng: random.Random
-) -> dict[str, Any]:
+def _orders(latest: int, count: int, stocks: JsonMapping, rng: random.Random) -> JsonObject:
     """Completed orders, the latest one first."""
     orders = {}
     for _ in range(count):
@@ -89,7 +87,7 @@ def _quote(about: float, rng: random.Random) -> dict[str, float]:
     }
 
 
-def _transaction(rng: random.Random) -> dict[str, Any]:
+def _transaction(rng: random.Random) -> JsonObject:
     day = f"2024-{rng.randint(1, 8):02d}-{rng.randint(1, 28):02d}"
     time = f"{rng.randint(9, 17):02d}:{rng.randint(0, 59):02d}:00"
     return {

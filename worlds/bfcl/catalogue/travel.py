@@ -2,9 +2,9 @@
 
 import random
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from rods.composing.catalogue import Domain, Scene, Worded
+from rods.values import JsonMapping, JsonObject
 from rods.worlds.bfcl.catalogue import scenario
 
 GROUP = "TravelAPI"
@@ -12,7 +12,7 @@ _TABLES = scenario.tables("travel")
 _account = scenario.object_of(GROUP)
 AIRPORTS: Mapping[str, str] = _TABLES.pools["airports"]
 _IN_ORDER: tuple[str, ...] = _TABLES.pools["airports_in_order"]
-_CURRENCIES: Mapping[str, Any] = _TABLES.pools["currencies"]
+_CURRENCIES: JsonMapping = _TABLES.pools["currencies"]
 
 # From each of these airports one can fly to those after it in `_IN_ORDER`; from the five large ones
 # to nearly all.
@@ -22,7 +22,7 @@ ROUTES: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def make(request: scenario.ScenarioRequest) -> dict[str, Any]:
+def make(request: scenario.ScenarioRequest) -> JsonObject:
     """An account with cards and bookings; signed in unless a recipe signs in."""
     rng = request.rng
     first = request.fresh(scenario.FIRST_NAMES)[0]
@@ -46,7 +46,7 @@ def make(request: scenario.ScenarioRequest) -> dict[str, Any]:
     }
 
 
-def pad(config: dict[str, Any], spoken: frozenset[str], rng: random.Random) -> None:
+def pad(config: JsonObject, spoken: frozenset[str], rng: random.Random) -> None:
     """Adds cards and bookings to the scenario."""
     cards = config["credit_card_list"]
     holder = next(iter(cards.values()))["cardholder_name"]
@@ -61,8 +61,8 @@ def pad(config: dict[str, Any], spoken: frozenset[str], rng: random.Random) -> N
     }
 
 
-def _cards(holder: str, count: int, rng: random.Random) -> dict[str, Any]:
-    cards: dict[str, Any] = {}
+def _cards(holder: str, count: int, rng: random.Random) -> JsonObject:
+    cards: JsonObject = {}
     for _ in range(count):
         number = rng.randint(10**15, 10**16 - 1)
         cards[f"{rng.choice(('card', 'visa', 'travel', 'bank'))}_{number % 10_000:04d}"] = {
@@ -75,8 +75,8 @@ def _cards(holder: str, count: int, rng: random.Random) -> dict[str, Any]:
     return cards
 
 
-def _bookings(cards: Sequence[str], count: int, rng: random.Random) -> dict[str, Any]:
-    bookings: dict[str, Any] = {}
+def _bookings(cards: Sequence[str], count: int, rng: random.Random) -> JsonObject:
+    bookings: JsonObject = {}
     for _ in range(count):
         start = rng.choice(list(ROUTES))
         bookings[str(rng.randint(1_000_000, 9_999_999))] = {

@@ -4,18 +4,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rods.composing.catalogue import Domain, Scene, Worded
+from rods.values import JsonMapping, JsonObject
 from rods.worlds.bfcl.catalogue.scenario import ClassCatalogue, ScenarioRequest, tables
 
 GROUP = "VehicleControlAPI"
 _TABLES = tables("vehicle")
 _DOORS: Mapping[str, str] = _TABLES.pools["doors"]
 ZIP_CODES: Mapping[str, str] = _TABLES.pools["zip_codes"]
-_PARKED: Mapping[str, Any] = _TABLES.pools["parked"]  # what is so in every new car
+_PARKED: JsonMapping = _TABLES.pools["parked"]  # what is so in every new car
 # the cities between which the car knows a distance
 _ROADS: Sequence[tuple[str, str]] = _TABLES.pools["roads"]
 
 
-def make(request: ScenarioRequest) -> dict[str, Any]:
+def make(request: ScenarioRequest) -> JsonObject:
     """A parked car with the engine off; doors as the recipes need them."""
     rng = request.rng
     names = {recipe.name for recipe in request.recipes}
@@ -39,12 +40,12 @@ def make(request: ScenarioRequest) -> dict[str, Any]:
     }
 
 
-def car(state: Mapping[str, Any]) -> Mapping[str, Any]:
+def car(state: JsonMapping) -> JsonMapping:
     """The car's attributes in a state or a snapshot, under the names of the scenario."""
     changed = state.get("objects", {}).get(GROUP)
     if changed is not None:
         return {**changed, "engineState": changed["engine_state"]}
-    scenario: Mapping[str, Any] = state["config"][GROUP]
+    scenario: JsonMapping = state["config"][GROUP]
     return scenario
 
 
