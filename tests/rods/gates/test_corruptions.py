@@ -4,14 +4,16 @@ not."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 
 import pytest
 
 from bench.fixtures.corruptions import KINDS, Corruptions, objections
 from rods.canonical import keyed_random
-from rods.composing.catalogue import catalogue_for
+from rods.composing.catalogue import Catalogue, catalogue_for
 from rods.tasks import Task
+from rods.worlds.desk.generator import ORIGINALS
 from tests.environments import desk_tasks, load
 from tests.worlds.bfcl import writing
 
@@ -28,13 +30,19 @@ def accepted(name: str) -> Sequence[Task]:
     return [task for task in desk_tasks(5, 48, 0) if not objections(load("desk"), task)]
 
 
+def phrases(name: str) -> Catalogue | None:
+    """The catalogue that words `accepted(name)`: desk's originals have vague words of their own."""
+    own = catalogue_for(load(name))
+    if name == "bfcl" or own is None:
+        return own
+    return replace(own, book=replace(own.book, vague=ORIGINALS))
+
+
 @pytest.mark.sweep
 @pytest.mark.parametrize("name", ENVIRONMENTS)
 def test_untouched_tasks_pass(name: str) -> None:
     tasks = accepted("bfcl") if name == "bfcl" else desk_tasks(5, 48, 0)
-    refused = [
-        objections(load(name), task, catalogue_for(load(name))) - {"missing"} for task in tasks
-    ]
+    refused = [objections(load(name), task, phrases(name)) - {"missing"} for task in tasks]
     assert sum(map(bool, refused)) <= KEPT * len(tasks), refused
 
 
@@ -46,11 +54,7 @@ def test_spoilt_tasks_are_refused(name: str, kind: str) -> None:
     spoilt = [
         corruptions.corrupt(task, kind, keyed_random(2, kind, task.id)) for task in accepted(name)
     ]
-    found = [
-        objections(load(name), task, catalogue_for(load(name)))
-        for task in spoilt
-        if task is not None
-    ]
+    found = [objections(load(name), task, phrases(name)) for task in spoilt if task is not None]
     assert len(found) >= 24
     assert sum(map(bool, found)) >= REFUSED * len(found)
     if kind in ("name leaked", "raw JSON"):
