@@ -1,6 +1,6 @@
 """The same rewards make the same pool, to the byte, whichever way they come.
 
-TRL and slime's calls run in any environment that has torch. Where the Tinker cookbook, verl or
+TRL runs in any environment that has torch. Where the Tinker cookbook, verl or
 verifiers is not installed, its adapter is driven by the interface that it has; `make tinker`, `make
 verl` and `make verifiers` run this with the libraries themselves.
 """
@@ -37,7 +37,6 @@ RODS = (sys.executable, "-m", "rods.console", "trainer")
 WAYS = {
     "stream": ("tests.trainer.stream_trainers:train", None, ()),
     "shell": (f"{__name__}:by_shell", None, ()),
-    "slime": ("tests.trainer.adapters.test_slime_source:train", None, ()),
     "trl": ("tests.trainer.adapters.test_trl_stream:train", None, ("trl", "torch")),
     "tinker": ("tests.trainer.adapters.tinker_given:train", "tinker_cookbook", ()),
     "verl": ("tests.trainer.adapters.test_verl_dataset:train", "verl", ("torch", "transformers")),
@@ -123,7 +122,7 @@ def test_the_same_rewards_make_the_same_pool_whichever_way_they_come(tmp_path: P
         pools = dict(
             zip(ways, threads.map(lambda name: Way(name).pool(tmp_path / name), ways), strict=True)
         )
-    assert {"stream", "shell", "slime", "tinker", "verifiers", "prime-rl"} <= {*pools}
+    assert {"stream", "shell", "tinker", "verifiers", "prime-rl"} <= {*pools}
     assert all(pool == pools["stream"] for pool in pools.values()), [
         name for name, pool in pools.items() if pool != pools["stream"]
     ]
