@@ -20,10 +20,8 @@ from rods.analysis.flows import Output, entries, value_of
 from rods.analysis.plausible_calls import documented
 from rods.calls import Call, ReadsJudged
 from rods.composing.lexicon import CLAUSE, SHARE, SOUGHT, lexicon
-from rods.environments.base import Environment, Instance, Result, Results
-from rods.episode.engine import NeedVerdict, Verdict
-from rods.errors import InfrastructureError
-from rods.faults import NOT_EXECUTED
+from rods.environments.base import Environment, Result, Results
+from rods.episode.engine import NeedVerdict
 from rods.tasks import Task, asked
 
 Position = tuple[int, int]  # turn and call, both from 0
@@ -147,17 +145,13 @@ def _fields(
 
 
 def shown(
-    wanted: tuple[Call, Result],
-    outputs: Made,
-    fields: Set[str] = frozenset(),
-    about: Callable[[Says], bool] | None = None,
+    wanted: tuple[Call, Result], outputs: Made, fields: Set[str], about: Callable[[Says], bool]
 ) -> bool:
-    """Whether `outputs` (calls and what they gave) show what the call `wanted` did, or those of its
-    `fields` (stems of their names): as the same text, or each value beside those that identify it,
-    or beside what the result is `about` (its arguments). An error shows its text alone."""
-    call, result = wanted
-    given = [leaf for _, leaf in leaves(dict(call.arguments))]
-    own = {*map(key_of, given)}
+    """Whether `outputs` (calls and what they gave) show the values that the call `wanted` did, or
+    those of its `fields` (stems of their names): each beside those that identify it, or beside what
+    the result is `about`. An error shows none."""
+    call, _ = wanted
+    own = {key_of(leaf) for _, leaf in leaves(dict(call.arguments))}
     heard = [entry for pair in outputs if pair[1].error is None for entry in _entries(*pair)]
 
     def answered(name: str, leaf: Any, beside: Mapping[Any, Any]) -> bool:
@@ -165,12 +159,11 @@ def shown(
         named = any(isinstance(key, str) and not is_small(key) for key in telling)
         for entry in heard:
             other, there, near = entry
-            says = partial(_says, entry)
             same = key_of(leaf) == key_of(there) and (not is_small(leaf) or akin(other, name))
             if same or (str(there).count(" ") < DUMP and _mentions(there, name, leaf)):
                 if named and len(telling) >= IDENTIFYING and telling <= near.keys():
                     return True
-                if all(map(says, given)) if about is None else about(says):
+                if about(partial(_says, entry)):
                     return True
         return False
 
@@ -179,9 +172,7 @@ def shown(
         for part in telling(*wanted)
         if key_of(part[1]) not in own and (not fields or not fields.isdisjoint(stems(part[0])))
     ]
-    return any(output.text == result.text for _, output in outputs) or (
-        bool(parts) and all(itertools.starmap(answered, parts))
-    )
+    return bool(parts) and all(itertools.starmap(answered, parts))
 
 
 def _entries(call: Call, result: Result) -> Iterator[Entry]:
@@ -228,36 +219,20 @@ def _contains(leaf: Any, value: Any) -> bool:
 
 
 class Asked:
-    """As `rods.episode.goals.GroundTruth`, and raises the same; but of the results only what was
-    asked for has to be shown, or under the word `state` none."""
+    """What the turns of a task ask to know, of whose ground truth these are the `results`, and the
+    places of the calls that `changed` the state."""
 
-    def __init__(self, environment: Environment, task: Task) -> None:
-        self.calls = task.calls
-        self.results: list[list[Result]] = []
-        self._worlds: list[Instance] = []
+    def __init__(
+        self, environment: Environment, task: Task, results: Results, changed: Set[Position]
+    ) -> None:
+        self._calls = task.calls
+        self._results = results
         self._texts = [Text.of(text) for text in task.script]
-        self._state_alone = judged(environment, task) == "state"
-        tools = environment.tools()
-        reads = environment.features.reads.union(name for name in tools if tools[name].reads)
-        changed = set()
-        instance = environment.reset(task.state)
-        for turn, calls in enumerate(task.calls):
-            self.results.append([])
-            for index, call in enumerate(calls):
-                before = None if call.name in reads else instance.fork()
-                result = instance.call(call)
-                if result.error in NOT_EXECUTED:
-                    raise InfrastructureError(
-                        f"the ground truth of task {task.id} could not be run: {result.text}"
-                    )
-                if before is not None and not instance.same_state(before):
-                    changed.add((turn, index))
-                self.results[turn].append(result)
-            self._worlds.append(instance.fork())
-        self._wanted = asked_places(environment, task, self.results, changed)
-        self._fed = fed(environment, task, self.results)
+        self._wanted = asked_places(environment, task, results, changed)
+        self._fed = fed(environment, task, results)
         # what the ground truth looks up, by turn and key_of, with the argument that takes it
         self._taken: dict[tuple[int, Any], str] = {}
+        tools = environment.tools()
         for (turn, index, name, leaf), origin in self._fed.items():
             offered = [
                 option
@@ -268,23 +243,12 @@ class Asked:
             if origin not in changed and not isinstance(leaf, bool) and leaf not in offered:
                 self._taken[turn, key_of(leaf)] = name
 
-    def verdict(self, instance: Instance, need: NeedVerdict) -> Verdict:
-        """As `rods.episode.goals.Goal`."""
-        if not self.calls[need.turn]:
-            return Verdict(True, need.attempted == 0)
-        state = instance.same_state(self._worlds[need.turn])
-        return Verdict(state, need.attempted > 0 and self._response(need))
-
-    def _response(self, need: NeedVerdict) -> bool:
-        """Whether everything was shown that the ground truth shows, or what is asked for, with
-        nothing guessed."""
-        texts = [result.text for result in self.results[need.turn]]
-        if self._state_alone or all(need.results.count(one) >= texts.count(one) for one in texts):
-            return True
+    def answered(self, need: NeedVerdict) -> bool:
+        """Whether everything was shown that the turn asks for, with nothing guessed."""
         return not self._guessed(need) and all(
-            texts[index] in need.results
+            self._results[turn][index].text in need.results
             or shown(
-                (self.calls[turn][index], self.results[turn][index]),
+                (self._calls[turn][index], self._results[turn][index]),
                 need.made[need.begun :],
                 fields,
                 partial(self._about, (turn, index)),
@@ -321,7 +285,7 @@ class Asked:
     def _about(self, place: Position, says: Says) -> bool:
         """Whether all is said that the call at `place` is given, or what that was looked up by."""
         turn, index = place
-        for name, leaf in leaves(dict(self.calls[turn][index].arguments)):
+        for name, leaf in leaves(dict(self._calls[turn][index].arguments)):
             origin = self._fed.get((turn, index, name, leaf))
             if not says(leaf) and (origin is None or not self._about(origin, says)):
                 return False

@@ -9,14 +9,13 @@ Checks: named functions of the environment, asked of the state in which the epis
 A rubric is judged by whoever plays."""
 
 import threading
-from collections import Counter
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
-from rods.calls import Call
+from rods.calls import Call, ReadsJudged
 from rods.conversations import Checks
-from rods.environments.base import Environment, Instance
-from rods.episode.asked import Asked, judged
+from rods.environments.base import Environment, Instance, Result
+from rods.episode.asked import Asked, Position, judged
 from rods.episode.engine import NeedOutcome, NeedVerdict, Outcome, Verdict
 from rods.errors import BrokenEnvironment, InfrastructureError, UserError
 from rods.faults import NOT_EXECUTED
@@ -81,61 +80,75 @@ def holds(instance: Instance, check: Call) -> bool:
 
 class GroundTruth:
     """The expected world and results after every turn of one task, shared by all of its rollouts.
-    Raises Unsupported where worlds cannot fork, ValueError for an illegal initial state,
-    InfrastructureError for a broken call."""
+    `reads` says which of the results have to be shown (`Features.reads_judged`). Raises Unsupported
+    where worlds cannot fork, ValueError for an illegal initial state, InfrastructureError for a
+    broken call."""
 
-    def __init__(self, environment: Environment, task: Task) -> None:
+    def __init__(self, environment: Environment, task: Task, reads: ReadsJudged = "all") -> None:
         self.calls = task.calls
         self.results: list[tuple[str, ...]] = []
-        self._expected: list[tuple[Instance, Counter[str]]] = []
+        self._worlds: list[Instance] = []
+        self._state_alone = reads == "state"
+        results: list[list[Result]] = []
+        changed = set[Position]()  # calls that changed the state
+        tools = environment.tools()
+        looks = environment.features.reads.union(name for name in tools if tools[name].reads)
         instance = environment.reset(task.state)
-        for calls in task.calls:
-            results = [instance.call(call) for call in calls]
-            if broken := next(
-                (result.text for result in results if result.error in NOT_EXECUTED), None
-            ):
-                raise InfrastructureError(
-                    f"the ground truth of task {task.id} could not be run: {broken}"
-                )
-            texts = tuple(result.text for result in results)
-            self.results.append(texts)
-            self._expected.append((instance.fork(), Counter(texts)))
+        for turn, calls in enumerate(task.calls):
+            results.append([])
+            for index, call in enumerate(calls):
+                watched = reads == "asked" and call.name not in looks
+                before = instance.fork() if watched else instance
+                result = instance.call(call)
+                if result.error in NOT_EXECUTED:
+                    raise InfrastructureError(
+                        f"the ground truth of task {task.id} could not be run: {result.text}"
+                    )
+                if watched and not instance.same_state(before):
+                    changed.add((turn, index))
+                results[turn].append(result)
+            self.results.append(tuple(result.text for result in results[turn]))
+            self._worlds.append(instance.fork())
+        self._asked = Asked(environment, task, results, changed) if reads == "asked" else None
 
     def verdict(self, instance: Instance, need: NeedVerdict) -> Verdict:
         if not self.calls[need.turn]:
             return Verdict(True, need.attempted == 0)
-        if need.attempted == 0:
-            return Verdict(instance.same_state(self._expected[need.turn][0]), False)
-        return self.parts(instance, need.turn, need.results)
+        parts = self.parts(instance, need.turn, need.results)
+        enough = parts.response or self._state_alone
+        asked = self._asked
+        return Verdict(
+            parts.state,
+            need.attempted > 0 and (enough or (asked is not None and asked.answered(need))),
+        )
 
     def parts(self, instance: Instance, turn: int, seen: Sequence[str]) -> Verdict:
         """The state after `turn`, and its results among those `seen`, whatever was attempted."""
-        world, texts = self._expected[turn]
+        texts = self.results[turn]
         return Verdict(
-            instance.same_state(world),
-            all(seen.count(text) >= times for text, times in texts.items()),
+            instance.same_state(self._worlds[turn]),
+            all(seen.count(text) >= texts.count(text) for text in texts),
         )
 
 
 class SharedGroundTruth:
-    """A `GroundTruth`, or `Asked`, as the task is judged, that is made when the first of the task's
-    rollouts asks for a verdict. An environment that breaks or hangs over it then breaks those
+    """A `GroundTruth`, as the task is judged, that is made when the first of the task's rollouts
+    asks for a verdict. An environment that breaks or hangs over it then breaks those
     rollouts, each as an infrastructure failure, and not the making of the batch."""
 
     def __init__(self, environment: Environment, task: Task) -> None:
         self.environment = environment
         self.task = task
-        self._made: GroundTruth | Asked | InfrastructureError | None = None
+        self._made: GroundTruth | InfrastructureError | None = None
         self._lock = threading.Lock()
 
-    def make(self) -> GroundTruth | Asked | InfrastructureError:
+    def make(self) -> GroundTruth | InfrastructureError:
         """Runs the ground truth, once. A failure is kept for all later verdicts."""
         with self._lock:
             if self._made is None:
                 try:
-                    every = judged(self.environment, self.task) == "all"
-                    made = GroundTruth if every else Asked
-                    self._made = made(self.environment, self.task)
+                    reads = judged(self.environment, self.task)
+                    self._made = GroundTruth(self.environment, self.task, reads)
                 except InfrastructureError as error:
                     self._made = error
                 except BaseException:  # it hung, and an alarm has ended it: once is enough
