@@ -12,7 +12,7 @@ from rods.config import Gates
 from rods.conversations import Persona
 from rods.daemon.authors.base import Asking, Assignment, TaskKind, WholeAuthor, in_thread
 from rods.environments import addressed
-from rods.environments.base import Environment, Result, Tool
+from rods.environments.base import Environment, Result, Tools
 from rods.family.environments.checking.scenarios import (
     Scenario,
     played,
@@ -120,7 +120,7 @@ def replayed_scenario(environment: Environment, task: AnyTask) -> list[Reason]:
     ]
 
 
-def unlike(tools: Mapping[str, Tool], root: OpenTask, task: OpenTask) -> list[Reason]:
+def unlike(tools: Tools, root: OpenTask, task: OpenTask) -> list[Reason]:
     """How the task differs from its root in what variants keep."""
     try:
         old, new = (

@@ -21,7 +21,7 @@ from rods.analysis.schemas import fits, limits
 from rods.calls import Call
 from rods.canonical import content_id, keyed_random
 from rods.conversations import Limits, Persona, Rubric
-from rods.environments.base import Tool
+from rods.environments.base import Tool, Tools
 from rods.errors import UserError
 from rods.family.simulation.difficulty import Levels
 from rods.family.simulation.documents import SimulatedTool, ToolRepository
@@ -315,9 +315,7 @@ def _with_user(
     )
 
 
-def _facts(
-    tools: Mapping[str, Tool], calls: Sequence[Call], *, plain: bool
-) -> Iterator[list[_Fact]]:
+def _facts(tools: Tools, calls: Sequence[Call], *, plain: bool) -> Iterator[list[_Fact]]:
     """What the user knows, call by call. Topics are told apart: two calls may have arguments of one
     name."""
     taken: set[str] = set()

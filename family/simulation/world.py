@@ -12,7 +12,7 @@ from rods.analysis.sampling import Sampler
 from rods.analysis.schemas import Checker, fits, limits
 from rods.calls import Call
 from rods.canonical import canonical, content_id, keyed_random
-from rods.environments.base import Environment, Features, Instance, Result, Tool, kept
+from rods.environments.base import Environment, Features, Instance, Result, Tools, kept
 from rods.family.simulation.documents import (
     OF_MANY,
     OF_ONE,
@@ -46,7 +46,7 @@ class RepositoryEnvironment:
         documents = [_document(entry) for entry in repository.tools.values()]
         self.hash = content_id([BEHAVIOUR, dict(repository.categories), documents])
 
-    def tools(self) -> Mapping[str, Tool]:
+    def tools(self) -> Tools:
         return self._tools
 
     def reset(self, state: JsonMapping | None) -> Instance:

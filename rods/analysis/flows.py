@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from rods.analysis.containment import Text, akin, is_small, key_of, leaves, read_json
 from rods.calls import Call
-from rods.environments.base import Result, Results, Tool
+from rods.environments.base import Result, Results, Tool, Tools
 from rods.tasks import Task
 from rods.values import JsonObject, frozen
 
@@ -101,7 +101,7 @@ def entries(
         yield name, value, above
 
 
-def infer(tools: Mapping[str, Tool], task: Task, results: Results) -> list[list[dict[str, Flow]]]:
+def infer(tools: Tools, task: Task, results: Results) -> list[list[dict[str, Flow]]]:
     """A dictionary of flows a call, turn by turn. `results`: of the ground truth. Raises KeyError
     for unknown tools."""
     state = {key_of(leaf) for _, leaf in leaves(task.state or {}, keys=True)}

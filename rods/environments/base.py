@@ -107,6 +107,9 @@ class Tool:
         return f"{self.name}({', '.join(parts)})"
 
 
+Tools = Mapping[str, Tool]  # by name
+
+
 class Result(NamedTuple):
     """What a call gave."""
 
@@ -149,7 +152,7 @@ class Environment(Protocol):
     hash: str
     features: Features  #: what it can do
 
-    def tools(self) -> Mapping[str, Tool]:
+    def tools(self) -> Tools:
         """All tools by name."""
 
     def reset(self, state: JsonMapping | None) -> Instance:
@@ -157,11 +160,11 @@ class Environment(Protocol):
         an illegal state."""
 
 
-def checks(environment: Environment) -> Mapping[str, Tool]:
+def checks(environment: Environment) -> Tools:
     """The check functions of an environment, by name: functions of the state that answer true or
     false and change nothing, for goals (`rods.episode.goals`). An instance answers them as it does
     calls; no policy is offered one. An environment without a method `checks` has none."""
-    offered: Callable[[], Mapping[str, Tool]] = getattr(environment, "checks", dict)
+    offered: Callable[[], Tools] = getattr(environment, "checks", dict)
     return offered()
 
 

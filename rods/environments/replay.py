@@ -28,7 +28,7 @@ import orjson
 
 from rods.calls import Call
 from rods.canonical import canonical, content_id
-from rods.environments.base import Environment, Instance, Result, Tool, checks, parameters
+from rods.environments.base import Environment, Instance, Result, Tools, checks, parameters
 from rods.environments.failing import Rule, failed
 from rods.errors import BrokenEnvironment, InfrastructureError, Unsupported
 from rods.faults import BREAKS_DOCUMENT
@@ -96,10 +96,10 @@ class Replayed:
         minted = {kind: pattern.pattern for kind, pattern in self.minted.items()}
         return Replayed(self.inner, probes=self.probes, minted=minted, fails=self.fails)
 
-    def tools(self) -> Mapping[str, Tool]:
+    def tools(self) -> Tools:
         return self.inner.tools()
 
-    def checks(self) -> Mapping[str, Tool]:
+    def checks(self) -> Tools:
         return checks(self.inner)
 
     def reset(self, state: JsonMapping | None) -> "ReplayedWorld":

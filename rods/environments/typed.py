@@ -32,7 +32,7 @@ from pydantic_core import PydanticSerializationError
 
 from rods.calls import Call, ReadsJudged
 from rods.canonical import content_id
-from rods.environments.base import Features, Instance, Parameter, Result, Tool
+from rods.environments.base import Features, Instance, Parameter, Result, Tool, Tools
 from rods.environments.failing import Rule, failed, rules
 from rods.errors import BrokenEnvironment
 from rods.tasks import state_json
@@ -144,10 +144,10 @@ class TypedEnvironment(Generic[S]):
         """JSON Schema of the state: what models that write one are told of its fields."""
         return self._json.json_schema()
 
-    def tools(self) -> Mapping[str, Tool]:
+    def tools(self) -> Tools:
         return {name: tool.document for name, tool in self._tools.items()}
 
-    def checks(self) -> Mapping[str, Tool]:
+    def checks(self) -> Tools:
         return {name: check.document for name, check in self._checks.items()}
 
     def reset(self, state: JsonMapping | None) -> Instance:

@@ -20,7 +20,7 @@ from rods.calls import Call
 from rods.composing.lexicon import lexicon
 from rods.composing.parse_wording import read
 from rods.conversations import Persona, Script
-from rods.environments.base import Environment, Parameter, Result, Results, Tool
+from rods.environments.base import Environment, Parameter, Result, Results, Tools
 from rods.faults import Reason
 from rods.tasks import Task, asked
 from rods.values import frozen
@@ -89,7 +89,7 @@ def _found(
 
 
 def ungrounded(
-    tools: Mapping[str, Tool], user: Script | Persona, calls: Sequence[Call], seen: Sequence[Result]
+    tools: Tools, user: Script | Persona, calls: Sequence[Call], seen: Sequence[Result]
 ) -> list[Reason]:
     """The arguments of `calls` whose values nobody can know: not said or known by the user, no
     default, and not in the results `seen` of the calls before. That a document lists a value does

@@ -13,7 +13,7 @@ from typing import Protocol, runtime_checkable
 
 from rods.calls import Call
 from rods.config import Stage
-from rods.environments.base import Environment, Result, Tool
+from rods.environments.base import Environment, Result, Tool, Tools
 from rods.errors import UserError
 from rods.extension import Door
 from rods.functions import made_by
@@ -29,7 +29,7 @@ class Shown:
     and the `results` of all earlier calls, oldest first, as the environment gave them."""
 
     environment: Environment
-    tools: Mapping[str, Tool]
+    tools: Tools
     results: Sequence[tuple[Call, Result]] = ()
 
 

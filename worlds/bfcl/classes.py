@@ -25,7 +25,7 @@ from functools import lru_cache, wraps
 from pathlib import Path
 from typing import Any
 
-from rods.environments.base import Parameter, Tool
+from rods.environments.base import Parameter, Tool, Tools
 from rods.values import JsonMapping, JsonObject, frozen
 from rods.worlds.bfcl import wheel
 from rods.worlds.bfcl.bounds import UNBOUNDED, bounds_of
@@ -58,7 +58,7 @@ class Api:
     """One API class: the class itself and its documented tools by name."""
 
     type: type
-    tools: Mapping[str, Tool]
+    tools: Tools
 
 
 def load(file: Path) -> dict[str, Api]:

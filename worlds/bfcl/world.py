@@ -18,7 +18,7 @@ from rods.analysis.schemas import Checker
 from rods.calls import Call
 from rods.canonical import content_id
 from rods.composing.catalogue import Catalogue
-from rods.environments.base import Features, Instance, Result, Tool
+from rods.environments.base import Features, Instance, Result, Tools
 from rods.environments.workers.worker import Overrun, Worker, WorkerSpec
 from rods.errors import InfrastructureError
 from rods.tasks import state_json
@@ -86,7 +86,7 @@ class Bfcl:
         self._built = lru_cache(KEPT_STATES)(self._build)
         self._worker = Worker(WorkerSpec(COMPUTE, cpu=True))
 
-    def tools(self) -> Mapping[str, Tool]:
+    def tools(self) -> Tools:
         return self._tools
 
     def tools_of(self, classes: Sequence[str]) -> tuple[str, ...]:

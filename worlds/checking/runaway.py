@@ -21,7 +21,7 @@ from rods.analysis.schemas import limits
 from rods.calls import Call
 from rods.canonical import keyed_random
 from rods.deadlines import RUNAWAY_CALL, SLOW_CALL
-from rods.environments.base import Tool
+from rods.environments.base import Tools
 from rods.environments.loading import Environments
 
 MEMORY = 4 << 30  # bytes of address space
@@ -35,7 +35,7 @@ HUGE: Mapping[str, tuple[Any, ...]] = {
 }
 
 
-def attempts(tools: Mapping[str, Tool]) -> Iterator[tuple[str, Call]]:
+def attempts(tools: Tools) -> Iterator[tuple[str, Call]]:
     """(what is huge, call) for every argument of every tool, and for all the numbers of a tool
     together."""
     sampler = Sampler(keyed_random(0, "runaway"))

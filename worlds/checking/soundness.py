@@ -2,13 +2,13 @@
 
 import random
 import string
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 from rods.composing.bind import fresh_state, random_chooser, realise, repair
 from rods.composing.catalogue import Catalogue, FromEarlierRecipe, FromResult, FromUser, Recipe
 from rods.composing.lexicon import delegates
 from rods.composing.records import ComposeError, Plan, PlannedTurn
-from rods.environments.base import Environment, Tool
+from rods.environments.base import Environment, Tools
 from rods.gates.texts import ARTICLES
 
 TRIES = 20  # fresh worlds in which a recipe is tried
@@ -155,7 +155,7 @@ def _leading(
     return [*others, recipe]
 
 
-def _recipe(catalogue: Catalogue, recipe: Recipe, tools: Mapping[str, Tool]) -> Iterator[str]:
+def _recipe(catalogue: Catalogue, recipe: Recipe, tools: Tools) -> Iterator[str]:
     slots = {*recipe.user_slots, *recipe.needs}
     loud = slots - catalogue.silent
     for index, step in enumerate(recipe.steps):

@@ -52,6 +52,7 @@ def _others(
     world = world_before(environment, task, turn, index)
     before = world.fork()
     pair = (call, world.call(call))
+    given = [leaf for _, leaf in leaves(dict(call.arguments))]
     if not world.same_state(before):
         return
     taken = [
@@ -75,7 +76,10 @@ def _others(
             alike = (
                 all(starmap(output.has, taken))
                 if taken
-                else shown(pair, [(tried.call, tried.result)])
+                else tried.result.text == pair[1].text
+                or shown(
+                    pair, [(tried.call, tried.result)], set(), lambda says: all(map(says, given))
+                )
             )
             if alike and tried.world.same_state(before):
                 what = ", ".join(f"{name}={value!r:.40}" for name, value in taken)

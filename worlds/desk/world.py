@@ -6,7 +6,6 @@ Desk is made for demonstrations, tests and docs, and small enough to be learnt b
 million parameters.
 """
 
-from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,7 @@ import orjson
 from rods.analysis.schemas import Checker
 from rods.calls import Call
 from rods.canonical import content_id
-from rods.environments.base import Features, Result, Tool
+from rods.environments.base import Features, Result, Tools
 from rods.tasks import state_json
 from rods.values import JsonMapping, JsonObject
 from rods.worlds.desk import pools
@@ -85,10 +84,10 @@ class Desk:
         self.hash = content_id({"schemas": schemas, "data": data, "behaviour": BEHAVIOUR})
         self._legal: dict[bytes, bytes] = {}
 
-    def tools(self) -> Mapping[str, Tool]:
+    def tools(self) -> Tools:
         return self._tools
 
-    def checks(self) -> Mapping[str, Tool]:
+    def checks(self) -> Tools:
         return {name: registered.tool for name, registered in CHECKS.items()}
 
     def reset(self, state: JsonMapping | None) -> DeskInstance:

@@ -17,7 +17,7 @@ import orjson
 from rods.analysis.schemas import Checker
 from rods.calls import Call
 from rods.canonical import content_id
-from rods.environments.base import Features, Result, Tool
+from rods.environments.base import Features, Result, Tools
 from rods.environments.replay import Replayed
 from rods.errors import UserError
 from rods.llm.connections import MOST_FAILED, Key
@@ -100,7 +100,7 @@ class McpEnvironment:
             "env": sorted(server.env),
         }
 
-    def tools(self) -> Mapping[str, Tool]:
+    def tools(self) -> Tools:
         return self._tools
 
     def reset(self, state: JsonMapping | None) -> "McpWorld":

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 
 from rods.calls import Call
 from rods.canonical import content_id
-from rods.environments.base import Features, Parameter, Result, Tool
+from rods.environments.base import Features, Parameter, Result, Tool, Tools
 from rods.environments.replay import Lost, Replayed
 from rods.errors import InfrastructureError, UserError
 from rods.values import JsonMapping, JsonObject
@@ -107,10 +107,10 @@ class OpenEnvironment:
         reached = {"url": described.url} if described.url else {"factory": described.factory}
         return {"kind": described.kind, **reached, "tools": content_id(described.tools)}
 
-    def tools(self) -> Mapping[str, Tool]:
+    def tools(self) -> Tools:
         return self._tools
 
-    def checks(self) -> Mapping[str, Tool]:
+    def checks(self) -> Tools:
         return self._checks
 
     def reset(self, state: JsonMapping | None) -> "OpenEnvWorld":

@@ -10,7 +10,6 @@ declares it lacks.
 import itertools
 import time
 import zlib
-from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -19,7 +18,7 @@ from pydantic import TypeAdapter
 from rods.calls import Call, ReadsJudged
 from rods.config import Sandbox
 from rods.deadlines import WORLD_REMADE
-from rods.environments.base import Features, Instance, Result, Tool
+from rods.environments.base import Features, Instance, Result, Tool, Tools
 from rods.environments.workers.serving import dumps
 from rods.environments.workers.worker import Confinement, Overrun, Replaced, WorkerSpec
 from rods.errors import BrokenEnvironment, InfrastructureError, RodsError, Unsupported
@@ -113,10 +112,10 @@ class Sandboxed:
             return {"kind": "python"}
         return {"kind": "generated", "file": self.name.rpartition(":")[0]}
 
-    def tools(self) -> Mapping[str, Tool]:
+    def tools(self) -> Tools:
         return self._tools
 
-    def checks(self) -> Mapping[str, Tool]:
+    def checks(self) -> Tools:
         return self._checks
 
     def reset(self, state: JsonMapping | None) -> "ConfinedWorld":

@@ -8,14 +8,13 @@ comes back as [text], which no answer but a call's looks like.
 """
 
 import importlib
-from collections.abc import Mapping
 from dataclasses import make_dataclass
 from typing import Any
 
 import orjson
 
 from rods.calls import Call
-from rods.environments.base import Environment, Instance, Result, Tool, checks
+from rods.environments.base import Environment, Instance, Result, Tools, checks
 from rods.errors import Unsupported
 from rods.functions import named_function
 from rods.values import JsonObject
@@ -100,7 +99,7 @@ def _load(factory: str, source: str | None = None) -> JsonObject:
     }
 
 
-def _plain(tools: Mapping[str, Tool]) -> orjson.Fragment:
+def _plain(tools: Tools) -> orjson.Fragment:
     """As the parent process reads them."""
     return orjson.Fragment(orjson.dumps(list(tools.items()), default=dict))
 

@@ -40,7 +40,7 @@ from rods.composing.catalogue import (
 )
 from rods.composing.records import ComposeError, Draft
 from rods.daemon.authors.state_shapes import State, contents, is_map, walk
-from rods.environments.base import Environment, Parameter, Result, Tool, kept
+from rods.environments.base import Environment, Parameter, Result, Tool, Tools, kept
 from rods.errors import InfrastructureError
 from rods.values import JsonMapping, JsonObject
 
@@ -126,7 +126,7 @@ def single_tools(environment: Environment) -> Catalogue:
     )
 
 
-def _values(tools: Mapping[str, Tool], tool: Tool, parameter: Parameter, scene: Scene) -> list[Any]:
+def _values(tools: Tools, tool: Tool, parameter: Parameter, scene: Scene) -> list[Any]:
     """What may be said for an argument now, or examples of it."""
     schema = limits(parameter)
     kind = schema.get("type")
@@ -153,7 +153,7 @@ def _is_invented(tool: Tool, parameter: Parameter) -> bool:
 
 
 def _known(
-    tools: Mapping[str, Tool], tool: Tool, schema: JsonMapping, parameter: Parameter, scene: Scene
+    tools: Tools, tool: Tool, schema: JsonMapping, parameter: Parameter, scene: Scene
 ) -> list[Any]:
     """Names and numbers of state and results whose place is called like the parameter; else like a
     word of its description; for a name, else the keys of what the tool, or its class, is about."""
@@ -187,7 +187,7 @@ def is_changed(tool: Tool, argument: str) -> bool:
     return argument != first and bool(CHANGING & verbs and _parts(argument) & verbs)
 
 
-def names_of(tools: Mapping[str, Tool]) -> set[str]:
+def names_of(tools: Tools) -> set[str]:
     """The names of tools and of arguments, which a state that is made of calls holds, and nobody
     says as values."""
     return {*tools, *(each.name for tool in tools.values() for each in tool.parameters)}

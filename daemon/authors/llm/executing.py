@@ -28,7 +28,7 @@ from rods.daemon.authors.llm import showing
 from rods.daemon.authors.llm.forming import check_form
 from rods.daemon.authors.llm.questions import Context
 from rods.daemon.authors.state_shapes import State, contents
-from rods.environments.base import Tool
+from rods.environments.base import Tools
 from rods.values import JsonMapping, JsonObject, frozen
 
 AGAIN = 2  # times that a value is asked for anew
@@ -155,7 +155,7 @@ class ValueChooser:
     calls have returned that should feed the place, are examples.
     """
 
-    tools: Mapping[str, Tool]
+    tools: Tools
     answers: Answers
     rng: Random
     prober: Prober | None = None

@@ -13,7 +13,7 @@ from rods.calls import Call
 from rods.composing.catalogue import Catalogue
 from rods.composing.records import BoundCall, Draft, Plan
 from rods.daemon.authors.base import with_calls
-from rods.environments.base import Environment, Result, Tool
+from rods.environments.base import Environment, Result, Tool, Tools
 from rods.transcripts import LONGEST, line
 
 # characters before and after what a later call takes from a result that is cut, at least
@@ -141,7 +141,7 @@ def state_schema(environment: Environment, room: int) -> str:
     return state(schema, room) if schema else ""
 
 
-def functions(tools: Mapping[str, Tool], draft: Draft, numbers: Iterable[int]) -> str:
+def functions(tools: Tools, draft: Draft, numbers: Iterable[int]) -> str:
     """The signatures of the functions that a draft uses in the turns `numbers`."""
     used = {bound.call.name for turn in numbers for bound in draft.turns[turn]}
     return signatures(tool for name, tool in tools.items() if name in used)

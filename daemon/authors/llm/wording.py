@@ -7,7 +7,7 @@ one by one are also verified by the model: do they say what the calls do? Withou
 (`pipeline.rewrite = false`) a query is asked for a turn at a time, from the calls of that turn
 alone: no other turn and no story is shown."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -20,7 +20,7 @@ from rods.composing.records import BoundCall, ComposeError, Draft
 from rods.daemon.authors.base import StagedAssignment, Texts
 from rods.daemon.authors.llm import showing
 from rods.daemon.authors.llm.questions import Context
-from rods.environments.base import Environment, Tool, reference
+from rods.environments.base import Environment, Tools, reference
 from rods.faults import Defect
 from rods.gates.texts import leaks, unnatural
 from rods.gates.values import Mention, keys_of, mentions, referent, referents
@@ -253,7 +253,7 @@ class UserValue:
         )
 
 
-def user_values(tools: Mapping[str, Tool], calls: Sequence[BoundCall]) -> list[UserValue]:
+def user_values(tools: Tools, calls: Sequence[BoundCall]) -> list[UserValue]:
     """What the user has to say for `calls`, each value once. What a recipe implies, what calls find
     out and what earlier turns have named is left out."""
     values: dict[bytes, UserValue] = {}
@@ -290,7 +290,7 @@ def looked_up(calls: Sequence[BoundCall]) -> list[Any]:
     return [by_text[key] for key in sorted(by_text)]
 
 
-def references(tools: Mapping[str, Tool], draft: Draft, turn: int) -> list[str]:
+def references(tools: Tools, draft: Draft, turn: int) -> list[str]:
     """How the words of `turn` may refer to what was met before and its calls take up, each once;
     nothing of what is looked up in this very turn and stands alone, or has to be said."""
     user_says = {canonical(value.value) for value in user_values(tools, draft.turns[turn])}
@@ -318,7 +318,7 @@ def references(tools: Mapping[str, Tool], draft: Draft, turn: int) -> list[str]:
     return list(words)
 
 
-def with_values(tools: Mapping[str, Tool], short: Draft, draft: Draft, turn: int) -> str:
+def with_values(tools: Tools, short: Draft, draft: Draft, turn: int) -> str:
     """The calls of a turn as prompts show them (`short` of the draft); what must be said, what must
     not because calls find it out, and how it may be referred to."""
     calls = short.turns[turn]

@@ -11,7 +11,7 @@ from rods.calls import Call
 from rods.canonical import content_id
 from rods.conversations import Persona, Rubric
 from rods.dialects.tags import Hermes
-from rods.environments.base import Features, Tool, reference
+from rods.environments.base import Features, Tools, reference
 from rods.environments.workers.worker import Overrun, Worker
 from rods.episode.drivers import Job
 from rods.episode.engine import Exchange, Trace
@@ -39,7 +39,7 @@ class Simulated:
     def __init__(self, data: Mapping[str, str]) -> None:
         self.hash = content_id({**data, "behaviour": BEHAVIOUR})
 
-    def tools(self) -> Mapping[str, Tool]:
+    def tools(self) -> Tools:
         return {}
 
     def reset(self, state: JsonMapping | None) -> NoReturn:

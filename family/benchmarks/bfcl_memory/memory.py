@@ -12,7 +12,7 @@ from typing import Any
 
 from rods.calls import Call
 from rods.canonical import content_id
-from rods.environments.base import Features, Instance, Result, Tool
+from rods.environments.base import Features, Instance, Result, Tool, Tools
 from rods.errors import InfrastructureError
 from rods.family.benchmarks.bfcl.harness import taken
 from rods.family.benchmarks.bfcl.questions import executed
@@ -46,7 +46,7 @@ class MemoryBackend:
         }
         self.hash = content_id({"wheel": wheel.SHA256, "behaviour": BEHAVIOUR, "backend": backend})
 
-    def tools(self) -> Mapping[str, Tool]:
+    def tools(self) -> Tools:
         return self._tools
 
     def reset(self, state: JsonMapping | None) -> "MemoryWorld":

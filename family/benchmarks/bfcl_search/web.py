@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 from rods.analysis.containment import read_json
 from rods.calls import Call
 from rods.canonical import content_id
-from rods.environments.base import Features, Result, Tool
+from rods.environments.base import Features, Result, Tool, Tools
 from rods.episode.watchdog import outside
 from rods.errors import InfrastructureError, UserError
 from rods.family.benchmarks.bfcl.harness import taken
@@ -184,7 +184,7 @@ class WebTools:
         # parses the class; where other threads run meanwhile, CPython 3.11 may fail at that
         self.reset(None)
 
-    def tools(self) -> Mapping[str, Tool]:
+    def tools(self) -> Tools:
         return self._tools
 
     def reset(self, state: JsonMapping | None) -> "Searcher":

@@ -1,7 +1,7 @@
 """The domains and their tools as a policy reads them: natively, or in a prompt. The package itself
 knows native calls alone; in a prompt, documents and calls have the Hermes form (rods.dialects)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import field
 from typing import NoReturn
 
@@ -12,7 +12,7 @@ from rods.calls import Call
 from rods.canonical import content_id
 from rods.dialects import Parsed, RoleAndText
 from rods.dialects.tags import Hermes
-from rods.environments.base import Features, Tool
+from rods.environments.base import Features, Tool, Tools
 from rods.family.benchmarks.episodes import NativeText
 from rods.family.benchmarks.tau2.package import WHEEL
 from rods.values import JsonMapping, JsonObject, frozen
@@ -36,7 +36,7 @@ class Native(NativeText, Hermes):
 
     name = "native"
 
-    def __init__(self, tools: Mapping[str, Tool]) -> None:
+    def __init__(self, tools: Tools) -> None:
         self._tools = tools
 
     def tools(self, visible: Sequence[str], returned: Sequence[str]) -> list[JsonObject]:
@@ -79,7 +79,7 @@ class Domain:
         self._tools = {tool.name: tool for tool in tools}
         self.hash = content_id({"wheel": WHEEL.sha256, "behaviour": BEHAVIOUR, "domain": described})
 
-    def tools(self) -> Mapping[str, Tool]:
+    def tools(self) -> Tools:
         return self._tools
 
     def reset(self, state: JsonMapping | None) -> NoReturn:

@@ -16,7 +16,7 @@ from rods.analysis.schemas import limits
 from rods.calls import Call
 from rods.canonical import keyed_random
 from rods.conversations import Checks, Persona, Script
-from rods.environments.base import Environment, Instance, Result, Tool, checks, reference
+from rods.environments.base import Environment, Instance, Result, Tools, checks, reference
 from rods.episode.goals import holds
 from rods.errors import BrokenEnvironment, InfrastructureError
 from rods.faults import NOT_EXECUTED
@@ -75,15 +75,13 @@ class ScenarioProfile:
     asked: tuple[int, int] | None
 
 
-def kinds_of(
-    tools: Mapping[str, Tool], witness: Sequence[WitnessCall]
-) -> Counter[tuple[str, bool]]:
+def kinds_of(tools: Tools, witness: Sequence[WitnessCall]) -> Counter[tuple[str, bool]]:
     """How many calls there are by the group of their tool, and by whether it only reads."""
     called = (tools[step.call.name] for step in witness)
     return Counter((tool.group, bool(tool.reads)) for tool in called)
 
 
-def profile(tools: Mapping[str, Tool], scenario: Scenario, *, asked: bool) -> ScenarioProfile:
+def profile(tools: Tools, scenario: Scenario, *, asked: bool) -> ScenarioProfile:
     """Raises KeyError for a call of the witness whose tool is not among `tools`."""
     kinds = kinds_of(tools, scenario.witness)
     return ScenarioProfile(
@@ -94,7 +92,7 @@ def profile(tools: Mapping[str, Tool], scenario: Scenario, *, asked: bool) -> Sc
     )
 
 
-def changed_by(tools: Mapping[str, Tool], witness: Sequence[WitnessCall]) -> Counter[str]:
+def changed_by(tools: Tools, witness: Sequence[WitnessCall]) -> Counter[str]:
     """The tools with which a witness changes something, each with how often."""
     return Counter(step.call.name for step in witness if not tools[step.call.name].reads)
 
@@ -302,7 +300,7 @@ def _near_misses(
 
 
 def _variations(
-    tools: Mapping[str, Tool], scenario: Scenario, start: Instance, random_seed: int
+    tools: Tools, scenario: Scenario, start: Instance, random_seed: int
 ) -> Iterator[tuple[str, list[WitnessCall]]]:
     """Ways that differ from the witness in what is asked for, each with its control. An argument
     that nobody told and no result has shown may be anything."""

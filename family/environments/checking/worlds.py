@@ -15,7 +15,7 @@ from rods.analysis.sampling import Sampler
 from rods.analysis.schemas import Checker, tool_faults
 from rods.canonical import canonical, keyed_random
 from rods.environments import addressed
-from rods.environments.base import Tool, checks
+from rods.environments.base import Tools, checks
 from rods.environments.loading import Environments
 from rods.errors import BrokenEnvironment
 from rods.files import read_toml
@@ -108,7 +108,7 @@ def check_world(
 
 
 def _signatures(
-    offered: Mapping[str, Tool], plan: Mapping[str, Sequence[str]]
+    offered: Tools, plan: Mapping[str, Sequence[str]]
 ) -> Iterator[tuple[str, str, str]]:
     """(tool, what, remedy) for everything that is not as planned."""
     for name in sorted({*offered, *plan}):
