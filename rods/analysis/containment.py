@@ -3,14 +3,14 @@ what a text says."""
 
 import re
 import threading
-import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, cast
 
 import orjson
+
+from rods.files import module_table
 
 WORD = re.compile(r"[^\W_]+")
 QUOTED = re.compile(r"(?<!\w)'([^']+)'(?!\w)|\"([^\"]+)\"|“([^“”]+)”")
@@ -36,7 +36,7 @@ HUGE = 1e300  # numbers that no text says; Python's integers may not even fit a 
 _NUMBERED = re.compile(r"[^\W\d_]-\d+")
 _HUMPS = re.compile(r"(?<=[a-z])(?=[A-Z])|_|-")
 _DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
-WORDS = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
+WORDS = module_table(__file__, "words.toml")
 _COUNTS = {word: number for number, word in enumerate(WORDS["numbers"])}
 _COUNTS |= {word: 20 + 10 * number for number, word in enumerate(WORDS["tens"])}
 _SCALES: dict[str, int] = WORDS["scales"]

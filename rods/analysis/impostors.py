@@ -5,7 +5,6 @@ A call that is answered as its impostor is has found nothing either."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from rods.analysis.flows import value_of
@@ -13,10 +12,10 @@ from rods.analysis.schemas import Checker, limits
 from rods.calls import Call
 from rods.environments.base import Result, Tool
 from rods.environments.failing import text_of
-from rods.files import read_toml
+from rods.files import module_table
 from rods.values import JsonObject
 
-_TABLES = read_toml(Path(__file__).with_suffix(".toml"))
+_TABLES = module_table(__file__)
 _FIELDS: Mapping[str, Sequence[Any]] = _TABLES["fields"]
 # "Error", "**Error:**", "Database error:"
 _BEGINS = re.compile(

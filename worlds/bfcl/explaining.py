@@ -6,13 +6,12 @@ are visible differs from task to task.
 """
 
 import re
-import tomllib
-from pathlib import Path
 
 from rods.calls import Call
 from rods.environments.base import Result
+from rods.files import module_table
 
-_TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
+_TABLES = module_table(__file__)
 _RULES: dict[str, str] = _TABLES["rules"]
 _CODE = re.compile(r"[A-Z]{3}")
 _ZIP = re.compile(r"\d+")

@@ -13,12 +13,11 @@ A `Take` copies one part of an API object, unless the world owns that part alrea
 the world owns of the object, and is kept up to date. The object itself must be the world's own.
 """
 
-import tomllib
 from collections.abc import Callable, Mapping
 from copy import copy
-from pathlib import Path
 from typing import Any
 
+from rods.files import module_table
 from rods.values import JsonMapping
 from rods.worlds.bfcl.copies import copy_plain
 from rods.worlds.bfcl.trees import copy_tree, own_file
@@ -26,7 +25,7 @@ from rods.worlds.bfcl.trees import copy_tree, own_file
 FILE_SYSTEM = "GorillaFileSystem"
 SCRATCH = frozenset({"_flight_cost_lookup"})  # left behind by get_flight_cost and read by nobody
 
-_TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
+_TABLES = module_table(__file__)
 READING = frozenset(name for names in _TABLES["reading"].values() for name in names.split())
 CHANGED_IN_PLACE: Mapping[str, list[str]] = _TABLES["changed_in_place"]
 EVERYTHING = "everything"

@@ -6,7 +6,6 @@ fields of a record have to do with each other, `Task.from_json` says, in its own
 """
 
 import difflib
-import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -22,7 +21,7 @@ from rods.environments.base import Environment, reference
 from rods.environments.loading import Environments
 from rods.errors import UserError
 from rods.faults import Reason
-from rods.files import BULK, explained, read_regular
+from rods.files import BULK, explained, module_table, read_regular
 from rods.gates.ground_truth import StateRejected, faults, run, tools, unjudgeable
 from rods.gates.similarity import contamination, held_out_index, overlaps
 from rods.tasks import (
@@ -42,7 +41,7 @@ from rods.worlds.checking import CheckReport, Fault
 from rods.worlds.checking.twins import Twins
 
 Found = tuple[str, str, str]  # field, what, remedy
-_TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+_TABLES = module_table(__file__)
 EXAMPLES: dict[str, str] = {
     "schema": f'"schema": {SCHEMA}',
     "type": f'"type": one of {", ".join(TASK_TYPES)}',

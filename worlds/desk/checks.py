@@ -6,13 +6,12 @@ not hold. They are not part of desk's hash, whose tasks need none: one that is t
 gets another name. `brought` says a change of the state in checks.
 """
 
-import tomllib
 from collections.abc import Iterator
 from dataclasses import field
-from pathlib import Path
 from typing import Any
 
 from rods.calls import Call
+from rods.files import module_table
 from rods.values import JsonObject, frozen
 from rods.worlds.desk.declared_tools import registered
 from rods.worlds.desk.tools import State, place
@@ -69,10 +68,7 @@ class StateCheck:
             )
 
 
-STATE_CHECKS = {
-    name: StateCheck(**record)
-    for name, record in tomllib.loads(Path(__file__).with_suffix(".toml").read_text()).items()
-}
+STATE_CHECKS = {name: StateCheck(**record) for name, record in module_table(__file__).items()}
 # functions that answer true or false of the state, for goals; no policy sees one
 CHECKS = {
     name: registered(name, "checks", check.about, check.holds, check.of | check.says, check.values)

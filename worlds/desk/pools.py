@@ -5,10 +5,9 @@ word-level tokenizer of about 800 entries covers all of it. Addresses and ids ca
 names: they must be looked up.
 """
 
-import tomllib
-from pathlib import Path
+from rods.files import module_table
 
-_WORDS: dict[str, list[str]] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
+_WORDS: dict[str, list[str]] = module_table(__file__)
 
 HOURS = tuple(range(8, 18))
 ADDRESSES = tuple(f"box{number}" for number in range(10, 40))
