@@ -43,9 +43,9 @@ from rods.buffers.run.runfolder import (
     SEEDS,
     operation,
 )
+from rods.canonical import JsonMapping, frozen
 from rods.errors import RefusedError, UserError
 from rods.files import explained, read_regular
-from rods.values import JsonMapping, frozen
 
 KEEP = 3
 MANIFEST = "manifest.json"

@@ -15,9 +15,9 @@ from rods.buffers.folds.seeds import DaemonTotals, Seeds, Unfinished
 from rods.buffers.log.record_bytes import Record, now, quarantine, record
 from rods.buffers.log.writer import GroupCommit, LogWriter
 from rods.buffers.run.run import OwnedLog, Run
+from rods.canonical import JsonMapping
 from rods.errors import RefusedError, RodsError
 from rods.tasks import AnyTask
-from rods.values import JsonMapping
 
 PROCESS = "daemon"
 

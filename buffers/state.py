@@ -32,13 +32,12 @@ from rods.buffers.log.record_bytes import Record, misfit
 from rods.buffers.log.tail import Tail, read
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import OBSERVATIONS, POOL, TRACKER_VERSION
-from rods.canonical import content_id
+from rods.canonical import JsonObject, content_id
 from rods.errors import CorruptLogError
 from rods.interfaces import NO_INPUTS, next_inputs
 from rods.rules.curriculum import opening, stage_rules
 from rods.rules.zones import ZONES
 from rods.tasks import AnyTask
-from rods.values import JsonObject
 
 __all__ = [
     "AttemptHistory",

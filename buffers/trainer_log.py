@@ -15,11 +15,11 @@ from rods.buffers.log.record_bytes import Record, now, quarantine, record
 from rods.buffers.merging.merger import Epoch, Merger
 from rods.buffers.run.run import OwnedLog, Run
 from rods.buffers.state import RunState
+from rods.canonical import JsonObject
 from rods.errors import UserError
 from rods.observations import Group, Update
 from rods.rules.step_folds import closing_fields
 from rods.tasks import AnyTask
-from rods.values import JsonObject
 
 PROCESS = "trainer"
 TRACKER_SECONDS = 10.0  # between writes of tracker.json that nobody asked for

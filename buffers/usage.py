@@ -20,8 +20,8 @@ from rods.buffers.log.tail import read
 from rods.buffers.log.writer import GroupCommit, LogWriter
 from rods.buffers.run.runfolder import EXPANDED
 from rods.buffers.run.runfolder import usage as log_name
+from rods.canonical import JsonObject
 from rods.llm.records import Usage
-from rods.values import JsonObject
 
 
 class UsageLog:

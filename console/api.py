@@ -19,6 +19,7 @@ from rods.buffers.run.creation import open_or_create
 from rods.buffers.run.run import Run
 from rods.buffers.state import RunState
 from rods.buffers.state import read_state as state_of
+from rods.canonical import JsonObject, frozen
 from rods.config import Config
 from rods.environments.loading import Environments
 from rods.episode.drivers import Job, run_episode, run_lockstep
@@ -36,7 +37,6 @@ from rods.trainer.policy import Batch, TrainingStopped
 from rods.trainer.reporters import Reporters
 from rods.trainer.reports import check_unrefilled
 from rods.trainer.training_run import TrainingRun
-from rods.values import JsonObject, frozen
 
 PolicyFunction = Callable[[Sequence[Message]], str | Awaitable[str]]
 DialectName = Literal["tags", "hermes", "compact"]

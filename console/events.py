@@ -7,9 +7,9 @@ from pathlib import Path
 import orjson
 
 from rods.buffers.run.runfolder import LOGS
+from rods.canonical import JsonObject
 from rods.errors import UserError
 from rods.files import DOCUMENT, open_regular
-from rods.values import JsonObject
 
 PROCESSES = ("trainer", "daemon")
 GRAVE = ("warning", "error", "critical")  # levels

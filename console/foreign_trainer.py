@@ -23,12 +23,12 @@ from rods.buffers.merging.merger import Epoch, Merger
 from rods.buffers.run.run import Run
 from rods.buffers.state import read_state
 from rods.buffers.trainer_log import TrainerLog
+from rods.canonical import JsonObject, frozen
 from rods.errors import UserError
 from rods.observations import EpisodeReward, Record, Role, Update
 from rods.rules.curriculum import scheduled, stage_rules
 from rods.tasks import AnyTask
 from rods.trainer.reports import check_by_records, check_policy_step, close_step, due
-from rods.values import JsonObject, frozen
 
 
 @frozen

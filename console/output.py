@@ -12,9 +12,9 @@ from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt
 
 from rods.buffers.run import runfolder
+from rods.canonical import JsonMapping, JsonObject
 from rods.errors import EXIT_FAILED, EXIT_OK, UserError, say
 from rods.model_json import all_valid, valid_unicode
-from rods.values import JsonMapping, JsonObject
 
 RunFolder = Annotated[Path, Parameter(help="The run folder, for instance runs/demo.")]
 ConfigFile = Annotated[

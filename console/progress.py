@@ -23,6 +23,7 @@ from rods.buffers.run.locks import owner
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import OBSERVATIONS, SEEDS
 from rods.buffers.state import ClosedStep, RunState
+from rods.canonical import JsonMapping, JsonObject, frozen
 from rods.config import Config, Stage
 from rods.extension import Door
 from rods.interfaces import follows_records
@@ -30,7 +31,6 @@ from rods.observations import Update
 from rods.rules.curriculum import stage_rules
 from rods.rules.zones import Moments, mean, moments, plain_sums, variance
 from rods.turn_statistics import Dynamics, dynamics, label_counts, shares
-from rods.values import JsonMapping, JsonObject, frozen
 
 RECENT = 10  # steps that the running mean of the reward covers
 EXAMPLE = 300  # characters of a failure that are shown

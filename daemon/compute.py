@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rods.analysis.profile import Profile
+from rods.canonical import JsonObject, frozen
 from rods.config import COMPUTES, Gates, Operation
 from rods.daemon.authors.base import Assignment, Attempted, V
 from rods.errors import InfrastructureError
@@ -23,7 +24,6 @@ from rods.gates.ground_truth import Checked
 from rods.gates.similarity import SimilarityIndex
 from rods.logs import log
 from rods.tasks import Task
-from rods.values import JsonObject, frozen
 
 if TYPE_CHECKING:
     from rods.buffers.run.run import Run

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 from rods.analysis.profile import Profile, distance, profile
+from rods.canonical import JsonMapping, JsonObject
 from rods.composing.records import ComposeError, Draft, Plan
 from rods.config import Config, Gates
 from rods.daemon.authors.base import (
@@ -47,7 +48,6 @@ from rods.gates import check
 from rods.gates.ground_truth import Checked, abridged, brief
 from rods.gates.similarity import SimilarityIndex
 from rods.tasks import AnyTask, OpenTask, Task, TaskType
-from rods.values import JsonMapping, JsonObject
 
 # what stage IV judges as it is; the others are made in stage V
 PLAIN: tuple[TaskType, ...] = ("base", "long_context")

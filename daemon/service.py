@@ -19,6 +19,7 @@ import structlog
 from rods.buffers.daemon_log import DaemonLog
 from rods.buffers.folds.seeds import Unfinished
 from rods.buffers.run.run import Run
+from rods.canonical import JsonObject
 from rods.composing.records import ComposeError
 from rods.daemon.authors.base import Assignment, Rejection
 from rods.daemon.pipeline import Pipeline
@@ -29,7 +30,6 @@ from rods.logs import log
 from rods.rules.selection import Pick, select
 from rods.rules.zones import TaskSignal
 from rods.tasks import AnyTask
-from rods.values import JsonObject
 
 BARREN = 20  # after so many seeds in a row without a variant, a line of the log says so
 Admit = Callable[[AnyTask], list[str]]

@@ -15,7 +15,7 @@ from rods.buffers.run.creation import models_write
 from rods.buffers.run.run import Run
 from rods.buffers.state import RunState
 from rods.buffers.usage import UsageLog
-from rods.canonical import keyed_random
+from rods.canonical import JsonObject, keyed_random
 from rods.composing.records import ComposeError
 from rods.config import Config
 from rods.daemon.authors.base import Asking, StagedAuthor, TaskKind
@@ -30,7 +30,6 @@ from rods.gates.similarity import SimilarityIndex
 from rods.llm import Budget, Client
 from rods.logs import log
 from rods.tasks import AnyTask, OpenTask
-from rods.values import JsonObject
 
 KINDS: Door[Callable[[], TaskKind[OpenTask]]] = Door("kinds")  # (003)
 

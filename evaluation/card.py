@@ -11,7 +11,7 @@ from typing import Any, Literal
 import orjson
 
 from rods.calls import Call
-from rods.canonical import content_id
+from rods.canonical import JsonMapping, JsonObject, content_id
 from rods.environments.base import Result
 from rods.episode.drivers import Job
 from rods.episode.engine import NeedText, NeedUser
@@ -19,7 +19,6 @@ from rods.evaluation.scoring import too_few
 from rods.files import read_regular
 from rods.observations import present
 from rods.tasks import AnyTask
-from rods.values import JsonMapping, JsonObject
 
 History = Literal["tokens", "messages", "recorded", "none"]
 HISTORY: dict[History, str] = {

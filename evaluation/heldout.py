@@ -18,7 +18,7 @@ from rods.buffers.log.disk import replace
 from rods.buffers.run import runfolder
 from rods.buffers.run.run import Run
 from rods.buffers.state import starts_of
-from rods.canonical import keyed_random
+from rods.canonical import JsonObject, frozen, keyed_random
 from rods.config import Config
 from rods.environments.registry import having
 from rods.episode.engine import Trace
@@ -31,7 +31,6 @@ from rods.observations import Rollout
 from rods.players import Players
 from rods.tasks import AnyTask, Task
 from rods.trainer import simulated
-from rods.values import JsonObject, frozen
 
 MEASURES = ("progress", "binary", "official")
 # rollouts in lock-step; a constant, because the draws of a rollout are keyed by its place in a

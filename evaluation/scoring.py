@@ -6,8 +6,8 @@ and lie in [0, 1]; those of differences are Student's t, cut to [-1, 1]."""
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
+from rods.canonical import JsonMapping, JsonObject, frozen
 from rods.observations import Rollout
-from rods.values import JsonMapping, JsonObject, frozen
 
 NORMAL = 1.959964  # the 0.975 quantile of the normal distribution
 FEW = 10  # tasks below which an interval is said to rest on too few

@@ -14,6 +14,7 @@ from rods.buffers.log.record_bytes import Shape
 from rods.buffers.merging.merger import EpochNotes
 from rods.buffers.run.heartbeat import Heartbeat
 from rods.buffers.run.run import Run
+from rods.canonical import Json, JsonMapping
 from rods.config import Config, DrawnSlots, Section
 from rods.console.progress import Components
 from rods.daemon.authors.base import TaskKind
@@ -26,7 +27,6 @@ from rods.interfaces import InterfaceLayer
 from rods.players import Player
 from rods.rules.step_folds import StepFold
 from rods.tasks import AnyTask, OpenTask
-from rods.values import Json, JsonMapping
 
 
 class Provides(TypedDict, total=False):

@@ -12,11 +12,9 @@ import hashlib
 import re
 import string
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-
-from rods.values import frozen
 
 if __name__ != "rods.prompts":
     raise ImportError(f"{__name__} is rods.prompts: import it and its modules by that name")
@@ -25,7 +23,7 @@ FOLDER = Path(__file__).parent
 SECTION = re.compile(r"^--- (\w+)\n", re.MULTILINE)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Template:
     """A text with named fields. `hash`: 12 hex digits of SHA-256 of the file. With `sections`,
     `text` is what stands before the first."""

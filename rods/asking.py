@@ -24,13 +24,13 @@ from typing import Any, Generic, TypeVar
 
 from rods import model_json
 from rods.analysis.schemas import Checker
+from rods.canonical import JsonMapping, JsonObject, frozen
 from rods.config import Roles
 from rods.faults import ErrorType
 from rods.llm import Account, Client, Completion, Request
 from rods.llm.wire import THOUGHTS
 from rods.model_roles import Role, RoleTables
 from rods.prompts import Template, load
-from rods.values import JsonMapping, JsonObject, frozen
 
 T = TypeVar("T")
 Schema = JsonMapping

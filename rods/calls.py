@@ -13,8 +13,8 @@ from dataclasses import field
 from keyword import iskeyword
 from typing import Any, Literal
 
+from rods.canonical import JsonMapping, JsonObject, frozen
 from rods.model_json import MAX_DEPTH
-from rods.values import JsonMapping, JsonObject, frozen
 
 # what the results of a turn's calls are judged by (`rods.environments.base.Features`)
 ReadsJudged = Literal["asked", "all", "state"]

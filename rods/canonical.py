@@ -1,16 +1,29 @@
 """Canonical JSON, content ids, rounding and keyed randomness: what makes the same input give the
-same bytes. Ids hash canonical JSON, so 5 and 5.0 differ and key order does not matter."""
+same bytes. Ids hash canonical JSON, so 5 and 5.0 differ and key order does not matter. Here, at the
+bottom, stand the names for JSON and for objects that are never changed, too."""
 
 import hashlib
 import math
 import random
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, dataclass_transform
 
 import orjson
 
 ID_DIGITS = 20  # 80 bits of SHA-256: no collision to expect among 10^9 tasks
 EXACT = frozenset({str, int, bool, type(None)})  # values of these types are no NaN
 DECIMALS = 12  # of a statistic or score; further ones depend on the order of summation
+Json = Any  # what JSON can hold
+JsonObject = dict[str, Json]
+JsonMapping = Mapping[str, Json]  # one that is only read
+Class = TypeVar("Class")
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+def frozen(cls: type[Class]) -> type[Class]:
+    """A dataclass whose objects cannot be changed and have no room for other attributes."""
+    return dataclass(frozen=True, slots=True)(cls)
 
 
 def canonical(value: Any) -> bytes:

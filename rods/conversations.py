@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import ConfigDict, Field, StrictInt
 
 from rods.calls import Call
-from rods.values import JsonObject, frozen
+from rods.canonical import JsonObject, frozen
 
 PERSONA_TURNS = 8  # texts of a played user at most, where its task does not say
 RUBRIC_LEVELS = 2  # what a rubric gives at most

@@ -23,7 +23,7 @@ What a policy or an author did wrong is data, and counted. What the machinery br
 from collections.abc import Mapping
 from typing import Literal, get_args
 
-from rods.values import JsonObject, frozen
+from rods.canonical import JsonObject, frozen
 
 # A call. unknown_tool, hidden_tool: no such tool, or not now. bad_arguments: missing, extra or
 # wrongly typed. bounds: over a declared bound. tool: the tool itself refused. timeout, too_large:

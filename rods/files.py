@@ -17,8 +17,8 @@ from io import BufferedReader
 from pathlib import Path
 from typing import IO, Any
 
+from rods.canonical import JsonObject
 from rods.errors import UserError
-from rods.values import JsonObject
 
 # Bounds in bytes. A document is parsed as a whole: a manifest, a heartbeat, a configuration, a file
 # of code.

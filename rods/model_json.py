@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 import orjson
 
-from rods.values import JsonObject
+from rods.canonical import JsonObject
 
 MAX_DEPTH = 40  # brackets inside of brackets in a policy's text; parsers recurse into the C stack
 MAX_ANSWER_DEPTH = 60  # the same in an answer

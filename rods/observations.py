@@ -7,10 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, field
 from typing import Any, Literal, get_args
 
-from rods.canonical import rounded
+from rods.canonical import Json, JsonMapping, JsonObject, frozen, rounded
 from rods.extension import Door
 from rods.faults import ENDS, INVALID_ENDS, LABELS, End, Label
-from rods.values import Json, JsonMapping, JsonObject, frozen
 
 Record = JsonMapping
 # What the trace of an episode gives (rods/episode/rewards.py), and what a group may be scored by: a

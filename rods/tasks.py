@@ -17,11 +17,10 @@ import orjson
 from pydantic import NonNegativeInt, PlainValidator, TypeAdapter, ValidationError
 
 from rods.calls import Call, ReadsJudged
-from rods.canonical import content_id
+from rods.canonical import JsonMapping, JsonObject, content_id, frozen
 from rods.conversations import CLOSED, RUBRIC_LEVELS, Checks, Limits, Persona, Rubric, Script, Words
 from rods.errors import UserError, first_fault
 from rods.files import TASKS, bounded_lines, explained, open_regular
-from rods.values import JsonMapping, JsonObject, frozen
 
 T = TypeVar("T")
 SCHEMA = 1

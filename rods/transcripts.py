@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from rods.values import JsonMapping
+from rods.canonical import JsonMapping
 
 ROOM = 48_000  # characters of a transcript
 LONGEST = 4_000  # characters of one text, or of one call's arguments as JSON

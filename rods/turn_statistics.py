@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+from rods.canonical import JsonMapping, frozen
 from rods.faults import INVALID_ENDS
-from rods.values import JsonMapping, frozen
 
 
 def label_counts(records: Iterable[JsonMapping]) -> Counter[str]:

@@ -10,9 +10,9 @@ import zipfile
 from functools import cache as cached
 from pathlib import Path
 
+from rods.canonical import frozen
 from rods.errors import UserError
 from rods.files import explained, user_cache
-from rods.values import frozen
 
 DOWNLOAD_SECONDS = 300
 

@@ -17,14 +17,13 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from rods.canonical import rounded
+from rods.canonical import frozen, rounded
 from rods.config import Config
 from rods.episode.engine import Trace
 from rods.errors import UserError
 from rods.functions import named_function
 from rods.observations import Group, Role, Rollout
 from rods.tasks import AnyTask
-from rods.values import frozen
 
 Array = NDArray[np.float64]
 Baseline = Literal["group", "leave_one_out", "batch"]

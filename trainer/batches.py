@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
+from rods.canonical import Json, JsonMapping, JsonObject
 from rods.config import Config
 from rods.episode.diagnosis import diagnose
 from rods.episode.engine import Trace
@@ -14,7 +15,6 @@ from rods.players import Players
 from rods.tasks import AnyTask, Task
 from rods.trainer.advantages import RolloutView, turn_spans
 from rods.trainer.policy import Batch
-from rods.values import Json, JsonMapping, JsonObject
 
 if TYPE_CHECKING:
     from rods.trainer.engines.base import Sample  # imports torch

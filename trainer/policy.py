@@ -24,14 +24,13 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from rods import interfaces
-from rods.canonical import content_id
+from rods.canonical import JsonMapping, content_id, frozen
 from rods.config import Stage
 from rods.episode.rewards import RANGES
 from rods.errors import RodsError
 from rods.interfaces import Interface
 from rods.observations import Group, Role, Rollout
 from rods.tasks import AnyTask
-from rods.values import JsonMapping, frozen
 
 Stopping = Literal["finished", "signal", "step_limit"]
 

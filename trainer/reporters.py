@@ -16,11 +16,10 @@ from typing import Any
 from rods.buffers.run import runfolder
 from rods.buffers.run.run import Run
 from rods.buffers.trainer_log import TrainerLog
-from rods.canonical import content_id
+from rods.canonical import JsonMapping, content_id
 from rods.errors import UserError
 from rods.faults import LABELS
 from rods.turn_statistics import dynamics, label_counts
-from rods.values import JsonMapping
 
 PROJECT = "rods"  # unless the dashboard's own variable names another
 # takes numbers by name, and the step that they are of

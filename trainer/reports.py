@@ -9,12 +9,12 @@ from rods.buffers.merging.merger import epoch_notes, opened_by
 from rods.buffers.run.run import Run
 from rods.buffers.state import RunState
 from rods.buffers.trainer_log import TrainerLog
+from rods.canonical import JsonMapping, JsonObject
 from rods.episode.rewards import RANGES
 from rods.errors import UserError
 from rods.observations import MILLIONTHS, Group, Record, millionths, resolved_and_expected
 from rods.rules.curriculum import stage_rules
 from rods.tasks import AnyTask
-from rods.values import JsonMapping, JsonObject
 
 # Kinds of reward that follow from what was resolved of what was expected.
 FOLLOWING: Mapping[str, Callable[[int, int], float]] = {

@@ -21,10 +21,10 @@ import torch
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.optim import Optimizer
 
+from rods.canonical import JsonObject
 from rods.config import Config
 from rods.errors import UserError
 from rods.trainer.weight_files import check_archive, load_tensors
-from rods.values import JsonObject
 
 OPTIMIZER = "optimizer.pt"
 PARTITIONS = "deepspeed"

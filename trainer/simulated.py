@@ -22,7 +22,7 @@ from pathlib import Path
 
 import orjson
 
-from rods.canonical import canonical, rounded
+from rods.canonical import JsonObject, canonical, rounded
 from rods.config import Config
 from rods.episode.drivers import run_lockstep
 from rods.episode.engine import Trace
@@ -40,7 +40,6 @@ from rods.trainer import advantages
 from rods.trainer.batches import groups as groups_of
 from rods.trainer.policy import Batch
 from rods.trainer.training_run import TrainingRun
-from rods.values import JsonObject
 
 WIDTH = 0.12  # how fast the chance of a turn falls as difficulty passes skill
 SPREAD = (-0.1, 1.1)  # the keyed part of a difficulty is uniform in this range

@@ -7,9 +7,9 @@ import torch
 from torch.nn.functional import pad
 from trl import GRPOTrainer
 
+from rods.canonical import JsonObject
 from rods.config import Config
 from rods.observations import Update
-from rods.values import JsonObject
 
 IGNORED = -100  # a label that is not scored
 Scores = tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None]

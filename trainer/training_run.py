@@ -15,7 +15,7 @@ from rods.buffers.log.record_bytes import record
 from rods.buffers.merging.merger import Epoch
 from rods.buffers.run.run import Run
 from rods.buffers.trainer_log import TrainerLog
-from rods.canonical import rounded
+from rods.canonical import JsonMapping, JsonObject, rounded
 from rods.errors import DeadlineError, RefusedError, UserError
 from rods.logs import log
 from rods.observations import Group, Update
@@ -23,7 +23,6 @@ from rods.rules import curriculum, order
 from rods.rules.curriculum import Course
 from rods.rules.order import EpochSlot
 from rods.trainer.policy import Batch, BatchSlot, Policy, Stopping, TrainingStopped
-from rods.values import JsonMapping, JsonObject
 
 LOG_SECONDS = 1.0  # at most one line about steps in so many seconds, but for the first of a start
 TRIAL = 5  # steps of a start that all have their line: `rods plan` takes rates from them

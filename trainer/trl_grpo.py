@@ -23,7 +23,7 @@ from transformers import PrinterCallback, TrainerCallback
 from trl import GRPOTrainer
 
 from rods.buffers.run.run import Run
-from rods.canonical import keyed_random
+from rods.canonical import JsonObject, keyed_random
 from rods.errors import InfrastructureError
 from rods.observations import Group, Update
 from rods.trainer import advantages, batches
@@ -31,7 +31,6 @@ from rods.trainer.engines.base import RolloutEngine, Sample
 from rods.trainer.policy import Batch, Policy, Stopping, TrainingStopped
 from rods.trainer.ranks import Ranks
 from rods.trainer.training_run import TrainingRun
-from rods.values import JsonObject
 
 BROKEN = 3  # such steps in a row end the run; a server that was restarted breaks one
 

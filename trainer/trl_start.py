@@ -4,7 +4,7 @@ engine, the optimizer, and what TRL is told."""
 import os
 import warnings
 
-from rods.values import JsonObject
+from rods.canonical import JsonObject
 
 # everything is loaded from folders; TRL would also send telemetry
 os.environ.setdefault("HF_HUB_OFFLINE", "1")

@@ -14,9 +14,9 @@ from zipfile import BadZipFile, ZipFile
 
 import torch
 
+from rods.canonical import JsonObject
 from rods.errors import UserError
 from rods.files import open_regular
-from rods.values import JsonObject
 
 WEIGHTS = frozenset({".safetensors", ".pt", ".bin"})
 TEXT = 128 << 20  # bytes; the largest tokenizers have a quarter of that

@@ -12,13 +12,13 @@ from jsonschema_rs import ReferencingError, Registry
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from rods.calls import Call, ReadsJudged, parse_python_call
+from rods.canonical import JsonMapping, JsonObject
 from rods.config.operation import base_address
 from rods.environments.base import Environment, Parameter, Tool
 from rods.environments.failing import rules
 from rods.environments.replay import Replayed
 from rods.errors import Unsupported, UserError, first_fault
 from rods.files import explained, read_regular
-from rods.values import JsonMapping, JsonObject
 
 _ROOT = "schema:"  # what the whole of a schema is called
 _DEPTH = 6  # of references that are written out in a parameter's schema

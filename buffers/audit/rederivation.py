@@ -22,13 +22,13 @@ from rods.buffers.merging.merger import epoch_notes, merge_records, opened_by, r
 from rods.buffers.merging.rules import Admission
 from rods.buffers.run import runfolder
 from rods.buffers.run.run import Run
+from rods.canonical import JsonObject
 from rods.files import BULK, read_regular
 from rods.observations import Group
 from rods.rules import order
 from rods.rules.curriculum import stage_rules
 from rods.rules.order import EpochSlot
 from rods.rules.step_folds import closing_fields, new_folds
-from rods.values import JsonObject
 
 # Of a group record; the rest is reported.
 ENVELOPE = frozenset({"seq", "id", "kind", "attempt", "step", "index", "crc"})

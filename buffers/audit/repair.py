@@ -42,9 +42,9 @@ from rods.buffers.run import runfolder
 from rods.buffers.run.heartbeat import Heartbeat
 from rods.buffers.run.locks import Ownership, owner, stale_owners
 from rods.buffers.run.run import Run
+from rods.canonical import JsonObject, frozen
 from rods.errors import CorruptLogError, RodsError
 from rods.files import BULK, read_regular
-from rods.values import JsonObject, frozen
 
 PROCESS = "recover"
 # who owns them owns all that is repaired here

@@ -15,12 +15,11 @@ from rods.buffers.folds.attempts import AttemptHistory, known_starts, last_step_
 from rods.buffers.folds.snapshots import KeptTail, Snapshots
 from rods.buffers.log.record_bytes import Record, believed, group_of, misfit
 from rods.buffers.run.run import Run
-from rods.canonical import ID_DIGITS
+from rods.canonical import ID_DIGITS, JsonObject
 from rods.config import Zones
 from rods.observations import Group
 from rods.rules.step_folds import Place, new_folds
 from rods.rules.tracker import Tracker
-from rods.values import JsonObject
 
 DIGEST = ID_DIGITS // 2  # bytes
 NO_DIGEST = bytes(DIGEST)  # of a step that is not there

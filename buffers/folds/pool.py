@@ -17,12 +17,12 @@ from rods.buffers.log.record_bytes import EPOCH_FIELDS, Record
 from rods.buffers.log.tail import Tail
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import EXPANDED
+from rods.canonical import JsonObject, frozen
 from rods.deadlines import ARRIVAL
 from rods.errors import InfrastructureError
 from rods.rules.retirement import TOO_HARD
 from rods.rules.tracker import Tracker
 from rods.tasks import AnyTask, TaskType
-from rods.values import JsonObject, frozen
 
 LOOK = 0.1  # seconds between looks at what the daemon has written
 # Of an `epoch` record: how far the merge has read other logs. The first closed record of an epoch

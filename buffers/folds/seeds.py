@@ -12,7 +12,7 @@ from rods.buffers.folds.snapshots import KeptTail, Snapshots
 from rods.buffers.log.record_bytes import Record
 from rods.buffers.log.tail import Tail
 from rods.buffers.run.runfolder import EXPANDED, REJECTED, SEEDS
-from rods.values import JsonObject
+from rods.canonical import JsonObject
 
 
 @dataclass(slots=True)

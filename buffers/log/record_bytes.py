@@ -12,12 +12,11 @@ from zlib import crc32
 import orjson
 
 from rods.buffers.log.shapes import Fault, fault_of
-from rods.canonical import content_id
+from rods.canonical import JsonMapping, JsonObject, content_id
 from rods.errors import CorruptLogError, UserError
 from rods.extension import Door
 from rods.files import LINE, module_table
 from rods.observations import Group
-from rods.values import JsonMapping, JsonObject
 
 Record = dict[str, Any]
 END = re.compile(rb',"crc":"[0-9a-f]{8}"\}')

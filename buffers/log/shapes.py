@@ -11,9 +11,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from rods.canonical import ID_DIGITS
+from rods.canonical import ID_DIGITS, JsonMapping
 from rods.faults import ENDS
-from rods.values import JsonMapping
 
 Fault = Callable[[Any], str]  # what is wrong with a value, where; empty for nothing
 

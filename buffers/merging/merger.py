@@ -14,6 +14,7 @@ from rods.buffers.log.record_bytes import Damage, Record, record
 from rods.buffers.merging.rules import Admission, derive
 from rods.buffers.run.run import OwnedLog, Run
 from rods.buffers.state import RunState
+from rods.canonical import frozen
 from rods.config import Stage
 from rods.errors import DeadlineError
 from rods.extension import Door
@@ -21,7 +22,6 @@ from rods.logs import log
 from rods.rules import order
 from rods.rules.curriculum import stage_rules
 from rods.rules.tracker import Tracker
-from rods.values import frozen
 
 PATIENCE = 5.0  # seconds that a merge waits for the daemon before the log says so
 

@@ -18,10 +18,10 @@ from typing import Any, Literal
 import orjson
 
 from rods.buffers.log.shapes import fault_of
+from rods.canonical import JsonObject, frozen
 from rods.deadlines import BEATS_SEEN, SILENCE, STUCK
 from rods.errors import UserError
 from rods.files import read_regular
-from rods.values import JsonObject, frozen
 
 EVERY = 1.0  # seconds between beats
 # a process may be stuck after STUCK seconds without progress, and this many times its longest pause

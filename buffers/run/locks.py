@@ -20,10 +20,10 @@ import orjson
 from rods.buffers.log.disk import refusals
 from rods.buffers.run.heartbeat import Heartbeat, ProcessLocation, local_time, moves
 from rods.buffers.run.runfolder import LOCKS
+from rods.canonical import JsonObject, frozen
 from rods.deadlines import OWNER_LOOK
 from rods.errors import RefusedError, RodsError, UserError
 from rods.files import descriptor_of, open_regular
-from rods.values import JsonObject, frozen
 
 # seconds after which, without flock, two that took a file at once have seen each other
 SETTLE = 0.3

@@ -27,7 +27,7 @@ from rods.buffers.log.writer import LogWriter
 from rods.buffers.run import runfolder
 from rods.buffers.run.heartbeat import Heartbeat, ProcessLocation, read_heartbeat
 from rods.buffers.run.locks import Ownership
-from rods.canonical import content_id
+from rods.canonical import JsonObject, content_id
 from rods.config import PROTOCOL, Config, identity_diff, parse_config, read_config
 from rods.environments import addressed
 from rods.environments.loading import Environments
@@ -36,7 +36,6 @@ from rods.errors import CorruptLogError, RefusedError, UserError
 from rods.extension import Door
 from rods.files import TASKS, read_regular, sha256_of
 from rods.tasks import AnyTask, read_tasks
-from rods.values import JsonObject
 
 if TYPE_CHECKING:
     from rods.players import Players

@@ -11,6 +11,7 @@ from cyclopts.types import PositiveFloat
 
 from rods.analysis.containment import read_json
 from rods.buffers.log.disk import replace as write_whole
+from rods.canonical import JsonObject
 from rods.commands import Json
 from rods.console.output import print_checked, print_result
 from rods.deadlines import WORLD_CHECKED
@@ -20,7 +21,6 @@ from rods.environments.registry import having
 from rods.errors import InfrastructureError, UserError, complain
 from rods.functions import named_function
 from rods.tasks import AnyTask, Task, read_tasks, write_task_file
-from rods.values import JsonObject
 from rods.worlds.checking.environments import check_environment as check
 from rods.worlds.checking.proposing import proposed
 from rods.worlds.checking.task_files import check_file, rehashed

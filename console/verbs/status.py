@@ -10,13 +10,13 @@ from cyclopts import Parameter
 
 from rods.buffers.run.heartbeat import local_time
 from rods.buffers.run.runfolder import EVALUATION
+from rods.canonical import JsonObject
 from rods.commands import Json
 from rods.console.events import GRAVE, PROCESSES, Events, event_line
 from rods.console.live import LiveView
 from rods.console.output import FoldersOfRuns, estimated, find_runs, holds_runs, print_result
 from rods.console.progress import Progress
 from rods.errors import RodsError, UserError
-from rods.values import JsonObject
 
 FEW = 3  # environments that are named on a line
 SECONDS = 0.5  # between looks of who follows a run

@@ -14,12 +14,12 @@ from rods.buffers.lifecycle import extend as lengthen
 from rods.buffers.lifecycle import fork as forked
 from rods.buffers.run.run import Run
 from rods.buffers.state import starts_of
+from rods.canonical import JsonObject
 from rods.commands import Json, check_libraries
 from rods.config import parse_config, read_config
 from rods.console import api, foreign_trainer
 from rods.console.output import ConfigFile, RunFolder, Steps, estimated, print_json, print_result
 from rods.errors import UserError, say
-from rods.values import JsonObject
 
 Weights = Annotated[
     bool, Parameter(negative="", help="Take the policy of the newest checkpoint along.")

@@ -22,7 +22,7 @@ from dataclasses import field, replace
 from typing import Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
 from rods.analysis.profile import Profile
-from rods.canonical import keyed_random
+from rods.canonical import JsonMapping, JsonObject, frozen, keyed_random
 from rods.composing.records import BoundCall, ComposeError, Draft, Plan
 from rods.config import Gates
 from rods.daemon.authors.state_shapes import State
@@ -31,7 +31,6 @@ from rods.faults import ERROR_OF_VERDICT, Defect, Failure, GateRejection, verdic
 from rods.gates.ground_truth import Checked
 from rods.gates.similarity import SimilarityIndex
 from rods.tasks import AnyTask, OpenTask, Task, TaskType
-from rods.values import JsonMapping, JsonObject, frozen
 
 T = TypeVar("T")
 V = TypeVar("V", bound=AnyTask)

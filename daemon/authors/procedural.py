@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from rods.canonical import JsonObject
 from rods.composing import bind, planning, task_types, wording
 from rods.composing.catalogue import Catalogue, catalogue_for
 from rods.composing.records import ComposeError, Draft, Plan
@@ -21,7 +22,6 @@ from rods.environments.base import Environment, Results, kept
 from rods.faults import Defect
 from rods.gates.texts import style
 from rods.tasks import Task, TaskType
-from rods.values import JsonObject
 
 # seeds at a time, more gain nothing: one is composed while the other waits for a disk
 IN_FLIGHT = 2

@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from rods.analysis import containment
-from rods.canonical import canonical
-from rods.values import JsonMapping, JsonObject, frozen
+from rods.canonical import JsonMapping, JsonObject, canonical, frozen
 
 RefusalKind = Literal[
     "unknown_class",

@@ -18,11 +18,11 @@ from string import Formatter
 from types import ModuleType
 
 from rods.analysis.sampling import Sampler
+from rods.canonical import JsonMapping, JsonObject
 from rods.daemon.stand_ins import author
 from rods.daemon.stand_ins.roles import Answer, Asked, Role
 from rods.extension import Door
 from rods.prompts import FOLDER, Template, load
-from rods.values import JsonMapping, JsonObject
 
 
 def read(request: JsonMapping) -> Asked | None:

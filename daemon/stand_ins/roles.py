@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 
-from rods.values import JsonObject, frozen
+from rods.canonical import JsonObject, frozen
 
 SIGNATURE = re.compile(r"^(\w+)\(.*\): (.+)$", re.MULTILINE)  # of a tool, and what it does
 

@@ -11,13 +11,13 @@ imported when it is played. The tasks of a file are one without a folder
 from functools import cache, partial
 from pathlib import Path
 
+from rods.canonical import JsonObject
 from rods.environments.registry import declared
 from rods.errors import RefusedError, UserError
 from rods.family.benchmarks.contract import Benchmark, Packaged, check_data
 from rods.family.benchmarks.folder import SETTINGS, Settings, recorded_settings
 from rods.family.benchmarks.task_file import TaskFile
 from rods.functions import named_function
-from rods.values import JsonObject
 
 declared_benchmarks = partial(declared, "rods.family.benchmarks", "benchmark.toml")
 

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from rods.calls import Call
+from rods.canonical import JsonMapping, JsonObject
 from rods.environments.base import Environment, reference
 from rods.errors import RefusedError
 from rods.family.benchmarks import folder
 from rods.family.benchmarks.episodes import Maker, Slots
 from rods.family.benchmarks.folder import Documents, Episode, Form, Part, Score, Settings
 from rods.tasks import AnyTask, Task
-from rods.values import JsonMapping, JsonObject
 
 # What some items are played with beside the policy: a model that plays their user, an encoder of
 # texts, a search of the web. Where the command line names none, these items are left out.

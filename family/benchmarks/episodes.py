@@ -27,7 +27,7 @@ import orjson
 
 from rods.analysis.containment import read_json
 from rods.calls import Call
-from rods.canonical import content_id, keyed_random
+from rods.canonical import JsonObject, content_id, frozen, keyed_random
 from rods.dialects import RoleAndText
 from rods.environments.base import Instance, Result, Tool
 from rods.episode.drivers import Job, run_episode
@@ -39,7 +39,6 @@ from rods.family.benchmarks.folder import Episode, Settings
 from rods.faults import NO_ANSWER
 from rods.llm import Client, Request
 from rods.tasks import AnyTask
-from rods.values import JsonObject, frozen
 
 if TYPE_CHECKING:
     from rods.trainer.engines.local import LocalEngine

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rods.canonical import JsonMapping
 from rods.environments.registry import declared
 from rods.section import Section
-from rods.values import JsonMapping
 
 if TYPE_CHECKING:
     from rods.config import Config

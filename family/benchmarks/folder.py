@@ -21,13 +21,12 @@ from rods.buffers.log.disk import replace
 from rods.buffers.log.record_bytes import record
 from rods.buffers.log.tail import read
 from rods.buffers.log.writer import LogWriter
-from rods.canonical import keyed_random
+from rods.canonical import JsonMapping, JsonObject, frozen, keyed_random
 from rods.errors import RefusedError, UserError
 from rods.evaluation.card import Card
 from rods.faults import NO_ANSWER
 from rods.files import read_regular
 from rods.tasks import HELD_OUT_SPLITS, SPLITS, TASK_TYPES, AnyTask, Split
-from rods.values import JsonMapping, JsonObject, frozen
 
 SETTINGS = "evaluation.json"
 EPISODES = "episodes.jsonl"

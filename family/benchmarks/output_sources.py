@@ -11,6 +11,7 @@ from cyclopts import Group, Parameter
 from cyclopts.types import NonNegativeInt, PositiveInt
 from pydantic import ValidationError
 
+from rods.canonical import JsonObject, frozen
 from rods.config import Budgets, Endpoint, Operation, read_config
 from rods.errors import UserError
 from rods.evaluation import heldout
@@ -26,7 +27,6 @@ from rods.family.benchmarks.folder import (
     SystemPrompt,
 )
 from rods.files import BULK, sha256_of
-from rods.values import JsonObject, frozen
 
 T = TypeVar("T")
 Precision = Literal["auto", "float32", "bf16"]

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 
+from rods.canonical import JsonMapping, JsonObject
 from rods.console.output import estimated
 from rods.errors import UserError
 from rods.evaluation import card
@@ -24,7 +25,6 @@ from rods.family.benchmarks.folder import (
     episodes,
     lost,
 )
-from rods.values import JsonMapping, JsonObject
 
 SHOWN = 20  # differences from the official scorer that are listed
 

@@ -20,6 +20,7 @@ from rods.buffers.log.tail import read
 from rods.buffers.run import runfolder
 from rods.buffers.run.run import Run
 from rods.buffers.usage import Spent
+from rods.canonical import JsonMapping, JsonObject
 from rods.errors import EXIT_OK, UserError
 from rods.evaluation import card, heldout
 from rods.family.benchmarks import scores, table
@@ -27,7 +28,6 @@ from rods.family.benchmarks.benchmarks import declared_benchmarks, named
 from rods.family.benchmarks.folder import described
 from rods.family.benchmarks.guard import overlaps
 from rods.family.benchmarks.output_sources import Options
-from rods.values import JsonMapping, JsonObject
 
 PLACES = ("start", "end")
 

@@ -12,9 +12,9 @@ from pydantic import BaseModel, Field, FiniteFloat
 
 from rods.buffers.log.disk import replace
 from rods.buffers.run import runfolder
+from rods.canonical import JsonMapping, JsonObject
 from rods.errors import UserError
 from rods.files import read_regular
-from rods.values import JsonMapping, JsonObject
 
 SUITE = Path(runfolder.EVALUATION) / "suite"
 TABLE = SUITE / "table.json"

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from rods import dialects
-from rods.canonical import content_id
+from rods.canonical import JsonMapping, JsonObject, content_id
 from rods.environments.base import reference
 from rods.environments.loading import Environments
 from rods.episode.drivers import Job
@@ -21,7 +21,6 @@ from rods.family.benchmarks.folder import Episode, Part, Score, Settings
 from rods.observations import Rollout
 from rods.players import Players
 from rods.tasks import TASK_TYPES, AnyTask, read_tasks
-from rods.values import JsonMapping, JsonObject
 
 
 class TaskFile(Benchmark):

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field
 from pathlib import Path
 
+from rods.canonical import frozen
 from rods.environments import addressed
 from rods.files import read_toml
-from rods.values import frozen
 
 HEAD, FOOT = read_toml(Path(__file__).with_suffix(".toml")).values()
 _IMPORTS = r"(?:(?:from|import) .*\n)*"

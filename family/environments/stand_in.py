@@ -13,7 +13,7 @@ from pathlib import Path
 
 from rods.analysis.sampling import Sampler
 from rods.calls import Call
-from rods.canonical import content_id
+from rods.canonical import JsonObject, content_id
 from rods.daemon.stand_ins.roles import Answer, Asked, Role
 from rods.environments.base import Environment, Tool
 from rods.family.environments.checking.scenarios import Scenario
@@ -21,7 +21,6 @@ from rods.family.environments.procedural import operations, skeletons
 from rods.family.environments.procedural.scenarios import draw_scenario
 from rods.family.environments.programs import placed
 from rods.functions import made_by
-from rods.values import JsonObject
 from rods.worlds.pinned import tool_of
 
 MOST_TOOLS = 24  # of its worlds

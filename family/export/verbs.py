@@ -20,6 +20,7 @@ from rods.buffers.run.creation import bring
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import EXPANDED
 from rods.buffers.state import RunState, read_state
+from rods.canonical import JsonObject
 from rods.commands import Json
 from rods.console.output import print_result
 from rods.environments import registry
@@ -27,7 +28,6 @@ from rods.errors import RefusedError, UserError
 from rods.files import made_whole, read_toml, unpacked_lines
 from rods.functions import named_function
 from rods.tasks import read_tasks
-from rods.values import JsonObject
 
 Row = JsonObject
 CARD = Path(__file__).with_name("card.txt").read_text(encoding="utf-8")

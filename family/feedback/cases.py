@@ -12,10 +12,10 @@ from rods.buffers.log.parts import segments
 from rods.buffers.log.record_bytes import Damage, Record
 from rods.buffers.log.tail import Tail, read
 from rods.buffers.run.run import Run
+from rods.canonical import JsonMapping, JsonObject
 from rods.family.feedback.gates import GroundTruthValues, failing, feedback_faults
 from rods.family.feedback.hints import Approved, ApprovedText, failure_id
 from rods.family.feedback.settings import DROPPED, FEEDBACK, settings_of
-from rods.values import JsonMapping, JsonObject
 
 
 @dataclass(slots=True)

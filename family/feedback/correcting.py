@@ -24,7 +24,7 @@ from rods.buffers.log.record_bytes import quarantine, record
 from rods.buffers.log.writer import LogWriter
 from rods.buffers.run.run import Run
 from rods.buffers.state import RunState
-from rods.canonical import keyed_random
+from rods.canonical import JsonObject, frozen, keyed_random
 from rods.composing.records import ComposeError
 from rods.daemon.authors.base import in_thread
 from rods.daemon.authors.llm import showing
@@ -43,7 +43,6 @@ from rods.logs import log
 from rods.prompts import load
 from rods.tasks import AnyTask
 from rods.transcripts import line
-from rods.values import JsonObject, frozen
 
 NAME = "feedback"  # of the extension, and of its accounts
 REST = 30.0  # seconds until anybody is asked again after no endpoint answered

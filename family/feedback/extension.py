@@ -5,6 +5,7 @@ from concurrent.futures import Executor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rods.canonical import JsonMapping
 from rods.family.feedback.settings import (
     DROPPED,
     FEEDBACK,
@@ -14,11 +15,11 @@ from rods.family.feedback.settings import (
     mines,
 )
 from rods.files import read_toml
-from rods.values import JsonMapping
 
 if TYPE_CHECKING:
     from rods.buffers.audit.rederivation import Findings
     from rods.buffers.run.run import Run
+    from rods.canonical import Json
     from rods.config import Config, Stage
     from rods.daemon.writers import Writers
     from rods.episode.engine import Trace
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from rods.interfaces import Interface
     from rods.rules.step_folds import StepFold
     from rods.tasks import AnyTask
-    from rods.values import Json
 
 # a hint of an interface knows the call itself, and a rule could only say it again
 ORDER = 10

@@ -22,10 +22,10 @@ from typing import Any
 from rods.analysis.containment import WORD, is_small, leaves
 from rods.buffers.log.shapes import fault_of
 from rods.calls import Call
+from rods.canonical import JsonMapping, JsonObject
 from rods.environments.base import Result
 from rods.family.feedback.settings import Feedback
 from rods.rules.step_folds import StepFold
-from rods.values import JsonMapping, JsonObject
 
 # What a rollout's record holds of its failed calls: kinds, characters of a pattern, arguments,
 # characters of a shape.

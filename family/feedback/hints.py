@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from rods.calls import Call
-from rods.canonical import content_id
+from rods.canonical import content_id, frozen
 from rods.environments.base import Environment, Result, kept
 from rods.family.feedback.failures import pattern, refusal_text
 from rods.faults import OVER_LIMIT, WRONG_ARGUMENTS
@@ -27,7 +27,6 @@ from rods.interfaces.remedies import (
     related,
     similar,
 )
-from rods.values import frozen
 
 # raise it whenever a hint changes: windows are kept apart by it (a golden test tells)
 VERSION = "hints-2"

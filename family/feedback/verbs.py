@@ -14,12 +14,12 @@ from rods.buffers.log.record_bytes import record
 from rods.buffers.log.writer import LogWriter
 from rods.buffers.run.locks import Ownership
 from rods.buffers.run.run import Run
+from rods.canonical import JsonMapping, JsonObject
 from rods.commands import Json
 from rods.console.output import RunFolder, print_result
 from rods.errors import RefusedError, UserError
 from rods.family.feedback.cases import FeedbackCase, FeedbackFold
 from rods.family.feedback.settings import DROPPED
-from rods.values import JsonMapping, JsonObject
 
 LONGEST = 300  # characters of a reason
 Failure = Annotated[str, Parameter(help="The id of a failure, or its first digits.")]

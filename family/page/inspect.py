@@ -9,6 +9,7 @@ from cyclopts import Parameter
 
 from rods.buffers.run.run import Run
 from rods.buffers.usage import Costs, Spent, costs
+from rods.canonical import JsonObject
 from rods.commands import Json
 from rods.console.output import RunFolder, print_result
 from rods.conversations import Checks, Persona
@@ -18,7 +19,6 @@ from rods.family.page.task_history import TaskHistory, task_history, task_list
 from rods.model_json import mapped
 from rods.tasks import OpenTask, Task
 from rods.turn_statistics import Dynamics, shares
-from rods.values import JsonObject
 
 RECENT = 10  # groups of a task whose labels are summed up turn by turn
 Listed = Annotated[

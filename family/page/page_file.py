@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from rods.canonical import JsonObject
 from rods.errors import RodsError
 from rods.family.page.server import MODULES, Registry, hashed, import_map, script_json, static
-from rods.values import JsonObject
 
 STOPS = 60  # steps of the boundary's slider; boundary.js counts alike
 TASKS = 50  # of a run, the latest variants first

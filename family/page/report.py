@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from rods.canonical import JsonObject
 from rods.daemon.stand_ins import NAME
 from rods.evaluation.heldout import scored
 from rods.evaluation.scoring import compared_sentence
@@ -18,7 +19,6 @@ from rods.family.page.follower import DECISIONS, Follower
 from rods.files import module_table
 from rods.observations import ROLES
 from rods.rules.zones import zone_of
-from rods.values import JsonObject
 
 NONE = -1  # in place of a step
 WORDS = module_table(__file__)

@@ -21,11 +21,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from rods.canonical import JsonObject
 from rods.console.output import find_runs, json_bytes
 from rods.errors import RodsError, UserError
 from rods.family.page.follower import Follower
 from rods.family.page.views import VIEWS
-from rods.values import JsonObject
 
 # and the port: pages at other ports of this machine have tokens of their own
 COOKIE = "rods_token_"

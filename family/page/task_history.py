@@ -13,6 +13,7 @@ import orjson
 
 from rods.buffers.log.record_bytes import Record, group_of
 from rods.buffers.run.runfolder import OBSERVATIONS, POOL, REJECTED, SEEDS, TRACES
+from rods.canonical import JsonObject
 from rods.console.progress import progress_moments
 from rods.errors import UserError
 from rods.family.page.columns import Columns
@@ -21,7 +22,6 @@ from rods.files import unpacked_lines
 from rods.rules.tracker import Window
 from rods.tasks import TASK_TYPES, AnyTask
 from rods.turn_statistics import dynamics
-from rods.values import JsonObject
 
 SAID = 300  # characters of what a failed candidate came to
 # What a decision's record says besides its kind and place.

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from rods.buffers.log.parts import Lookup
 from rods.buffers.run.runfolder import REJECTED
+from rods.canonical import JsonMapping, JsonObject
 from rods.console.events import PROCESSES, Events
 from rods.console.progress import Progress
 from rods.errors import UserError, plain
@@ -26,7 +27,6 @@ from rods.family.page.report import report
 from rods.family.page.task_history import kept_rollouts, task_history
 from rods.faults import LABELS, Gate
 from rods.rules.zones import ZONES
-from rods.values import JsonMapping, JsonObject
 
 POINTS = 2_000  # of a curve
 PAGE = 200  # rows of a list

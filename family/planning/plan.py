@@ -15,6 +15,7 @@ import orjson
 import yaml
 
 from rods.buffers.checkpoints import KEEP
+from rods.canonical import JsonObject, frozen
 from rods.config import Config, Endpoint
 from rods.environments.loading import Environments
 from rods.errors import UserError
@@ -24,7 +25,6 @@ from rods.rules.curriculum import writes
 from rods.rules.order import epoch_steps
 from rods.tasks import AnyTask
 from rods.trainer.prerequisites import split
-from rods.values import JsonObject, frozen
 
 # bytes
 FLOAT = 4

@@ -11,13 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from rods.canonical import rounded
+from rods.canonical import JsonMapping, JsonObject, frozen, rounded
 from rods.family.seal.settings import Component, SealCurriculum
 from rods.faults import Label
 from rods.files import module_table
 from rods.rules.curriculum import stage_rules
 from rods.rules.step_folds import StepFold
-from rods.values import JsonMapping, JsonObject, frozen
 
 COMPONENTS = module_table(__file__, "components.toml")
 # Which labels call for a component.

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from rods.canonical import JsonMapping
 from rods.family.seal.settings import SEAL, Component, SealCurriculum, SealStage
-from rods.values import JsonMapping
 
 if TYPE_CHECKING:
     from rods.config import Config, Stage

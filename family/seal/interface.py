@@ -13,6 +13,7 @@ from typing import get_args
 
 from rods.analysis.schemas import options
 from rods.calls import Call
+from rods.canonical import JsonMapping
 from rods.dialects import TERSE
 from rods.environments.base import Parameter, Result, Tool
 from rods.errors import UserError
@@ -22,7 +23,6 @@ from rods.faults import WRONG_ARGUMENTS
 from rods.interfaces import Identity, Shown, beside
 from rods.interfaces.remedies import LISTED, alike, misuses, named, similar
 from rods.prompts import load
-from rods.values import JsonMapping
 
 # raise it whenever a component says something else: windows are kept apart by it (a golden test
 # tells)

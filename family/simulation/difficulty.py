@@ -29,13 +29,12 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from rods.canonical import keyed_random, rounded
+from rods.canonical import JsonMapping, JsonObject, frozen, keyed_random, rounded
 from rods.family.simulation.settings import DIMENSIONS, DifficultyRules, Dimension
 from rods.faults import INVALID_ENDS
 from rods.files import read_toml
 from rods.rules.step_folds import Place, StepFold
 from rods.rules.zones import counted_and_truncated
-from rods.values import JsonMapping, JsonObject, frozen
 
 # difficulty (§2.3.2)
 LOWEST = 1

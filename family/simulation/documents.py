@@ -14,11 +14,11 @@ from typing import Any, Literal, get_args
 
 from rods.analysis.schemas import tool_faults
 from rods.buffers.log.shapes import fault_of
+from rods.canonical import JsonMapping, frozen
 from rods.environments.base import Environment, Parameter, Tool
 from rods.errors import UserError, disk_error
 from rods.files import read_regular
 from rods.model_json import read_exact
-from rods.values import JsonMapping, frozen
 
 CATEGORIES = "categories.json"
 DEEPEST = 32  # references inside of references

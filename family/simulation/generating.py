@@ -19,7 +19,7 @@ from rods.analysis.containment import Text, leaves
 from rods.analysis.sampling import Sampler
 from rods.analysis.schemas import fits, limits
 from rods.calls import Call
-from rods.canonical import content_id, keyed_random
+from rods.canonical import JsonMapping, JsonObject, content_id, frozen, keyed_random
 from rods.conversations import Limits, Persona, Rubric
 from rods.environments.base import Tool, Tools
 from rods.errors import UserError
@@ -28,7 +28,6 @@ from rods.family.simulation.documents import SimulatedTool, ToolRepository
 from rods.files import read_toml
 from rods.prompts import load
 from rods.tasks import AnyTask, EnvironmentRef, OpenTask
-from rods.values import JsonMapping, JsonObject, frozen
 
 PHRASES = read_toml(Path(__file__).with_name("phrases.toml"))
 OPTIONAL = 0.35  # share of the optional arguments that a call gives

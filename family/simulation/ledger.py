@@ -14,10 +14,9 @@ from typing import Any, Literal
 from rods.analysis.containment import Text, key_of
 from rods.analysis.schemas import Checker
 from rods.calls import Call
-from rods.canonical import canonical
+from rods.canonical import JsonMapping, JsonObject, canonical, frozen
 from rods.environments.base import Result
 from rods.family.simulation.documents import OF_MANY, OF_ONE, Effect, SimulatedTool
-from rods.values import JsonMapping, JsonObject, frozen
 
 Status = Literal["ok", "not_found", "refused"]
 Fields = JsonMapping

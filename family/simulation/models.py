@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from rods.asking import Question, Questioner, Unanswered, Unreadable, together
 from rods.calls import Call
-from rods.canonical import content_id, keyed_random
+from rods.canonical import content_id, frozen, keyed_random
 from rods.config import Roles
 from rods.conversations import RUBRIC_LEVELS, Persona
 from rods.environments.base import Instance, Result, Tool, reference
@@ -27,7 +27,6 @@ from rods.llm import Account, Client
 from rods.logs import log
 from rods.tasks import OpenTask
 from rods.transcripts import LONGEST, line
-from rods.values import frozen
 from rods.worlds.pinned import OnlyCalled
 
 T = TypeVar("T")

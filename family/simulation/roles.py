@@ -14,6 +14,7 @@ from rods.analysis.impostors import signs
 from rods.analysis.schemas import Checker, limits
 from rods.asking import AnswerForm, Question, Schema, Unreadable, obj, read_forms
 from rods.calls import Call
+from rods.canonical import JsonMapping, JsonObject, frozen
 from rods.conversations import RUBRIC_LEVELS
 from rods.environments.base import Result, Tool
 from rods.episode.engine import Exchange, NeedOutcome, Outcome
@@ -23,7 +24,6 @@ from rods.family.simulation.generating import CRITERIA, DrawnTask, Errand, said
 from rods.family.simulation.ledger import ToolAnswer
 from rods.family.simulation.settings import Information
 from rods.transcripts import ROOM, line, transcript
-from rods.values import JsonMapping, JsonObject, frozen
 
 Role = Literal["simulated_task", "simulated_tool", "simulated_user", "simulated_verifier"]
 # What each role may read of the task beside tools and conversation (001 eq. 7, 8, 10).

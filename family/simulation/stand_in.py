@@ -13,6 +13,7 @@ from rods.analysis.containment import Text, leaves, read_json
 from rods.analysis.sampling import Sampler
 from rods.analysis.schemas import fits
 from rods.calls import Call
+from rods.canonical import JsonMapping, JsonObject
 from rods.conversations import Persona
 from rods.daemon.stand_ins.roles import Answer, Asked, Role
 from rods.episode.users import procedural_user
@@ -21,7 +22,6 @@ from rods.family.simulation.difficulty import Levels
 from rods.family.simulation.documents import ToolRepository, read_tool
 from rods.family.simulation.generating import WANTED, draw_task
 from rods.prompts import load
-from rods.values import JsonMapping, JsonObject
 
 KNOWN_THINGS = 20  # an errand's knowledge at most, as its form wants it
 # of a complaint: what a field has to be

@@ -7,6 +7,7 @@ from itertools import chain
 
 from rods.analysis.containment import Text, key_of, leaves
 from rods.calls import Call
+from rods.canonical import frozen
 from rods.conversations import RUBRIC_LEVELS, Persona, Rubric
 from rods.environments.base import Instance, Result
 from rods.episode.engine import NeedOutcome, Outcome
@@ -14,7 +15,6 @@ from rods.family.simulation.documents import SimulatedTool
 from rods.family.simulation.generating import CRITERIA
 from rods.family.simulation.roles import verdict, without_asking
 from rods.tasks import OpenTask
-from rods.values import frozen
 
 SPARE = 2  # calls beyond the expected ones that a short way may have
 WRITES = frozenset({"creates", "changes", "removes"})

@@ -11,7 +11,7 @@ from typing import Any
 from rods.analysis.sampling import Sampler
 from rods.analysis.schemas import Checker, fits, limits
 from rods.calls import Call
-from rods.canonical import canonical, content_id, keyed_random
+from rods.canonical import JsonMapping, JsonObject, canonical, content_id, keyed_random
 from rods.environments.base import Environment, Features, Instance, Result, Tools, kept
 from rods.family.simulation.documents import (
     OF_MANY,
@@ -22,7 +22,6 @@ from rods.family.simulation.documents import (
     from_environment,
 )
 from rods.family.simulation.ledger import Ledger, ToolAnswer
-from rods.values import JsonMapping, JsonObject
 
 BEHAVIOUR = 1  # version of what is drawn; another one gives tasks another environment
 DRAWS = 8  # of a result, until one contradicts nothing

@@ -33,7 +33,7 @@ from cyclopts.types import PositiveFloat, PositiveInt
 from rods import dialects
 from rods.buffers.log.tail import read
 from rods.calls import Call
-from rods.canonical import keyed_random
+from rods.canonical import JsonObject, keyed_random
 from rods.config import Config, PolicySettings, read_config
 from rods.conversations import Checks, Persona
 from rods.environments.loading import Environments
@@ -45,7 +45,6 @@ from rods.gates.ground_truth import OPEN_TASKS, open_kind
 from rods.gates.reference_policy import ReferencePolicy
 from rods.players import Players
 from rods.tasks import AnyTask, OpenTask, Task
-from rods.values import JsonObject
 from rods.worlds.sources import beside, load_tasks
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from rods.buffers.state import RunState
 from rods.buffers.trainer_log import TrainerLog
 from rods.buffers.usage import costs
 from rods.calls import Call
-from rods.canonical import content_id, keyed_random
+from rods.canonical import JsonMapping, JsonObject, content_id, keyed_random
 from rods.config import (
     DRAWN_SLOTS,
     Config,
@@ -49,7 +49,6 @@ from rods.errors import UserError, say
 from rods.observations import Group, Rollout
 from rods.rules.order import batch
 from rods.tasks import TASK_TYPES, AnyTask, Task
-from rods.values import JsonMapping, JsonObject
 from rods.worlds.sources import load_tasks
 
 BATCH = 20  # tasks a step at most, all of which are picked

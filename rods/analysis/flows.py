@@ -14,9 +14,9 @@ from typing import Any, Literal
 
 from rods.analysis.containment import Text, akin, is_small, key_of, leaves, read_json
 from rods.calls import Call
+from rods.canonical import JsonObject, frozen
 from rods.environments.base import Result, Results, Tool, Tools
 from rods.tasks import Task
-from rods.values import JsonObject, frozen
 
 
 @frozen

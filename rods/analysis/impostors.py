@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 from rods.analysis.flows import value_of
 from rods.analysis.schemas import Checker, limits
 from rods.calls import Call
+from rods.canonical import JsonObject
 from rods.environments.base import Result, Tool
 from rods.environments.failing import text_of
 from rods.files import module_table
-from rods.values import JsonObject
 
 _TABLES = module_table(__file__)
 _FIELDS: Mapping[str, Sequence[Any]] = _TABLES["fields"]

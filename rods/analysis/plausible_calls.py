@@ -13,9 +13,9 @@ from typing import Any
 from rods.analysis.containment import IDENTIFIER, akin, key_of, leaves, things
 from rods.analysis.flows import Output
 from rods.calls import Call
+from rods.canonical import JsonMapping, frozen
 from rods.environments.base import Environment, Instance, Parameter, Result, Tool
 from rods.tasks import Task
-from rods.values import JsonMapping, frozen
 
 SHOWN = 6  # calls of each tool that are tried to see what it shows
 # the more parameters a tool has, the fewer values of each count: about so many combinations in all

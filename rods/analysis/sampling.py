@@ -11,8 +11,8 @@ from typing import Any
 from rods.analysis.containment import akin
 from rods.analysis.schemas import Checker, fits, limits
 from rods.calls import Call
+from rods.canonical import JsonMapping, JsonObject
 from rods.environments.base import Result, Tool
-from rods.values import JsonMapping, JsonObject
 
 WORDS = ("amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "heron", "iris", "juniper")
 # of dates

@@ -7,9 +7,8 @@ from typing import Any
 
 from jsonschema_rs import Draft202012Validator, ValidationError
 
-from rods.canonical import canonical
+from rods.canonical import JsonMapping, JsonObject, canonical
 from rods.environments.base import Parameter, Tool
-from rods.values import JsonMapping, JsonObject
 
 TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),

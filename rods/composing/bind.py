@@ -13,7 +13,7 @@ from typing import Any
 
 from rods.analysis.flows import Flow
 from rods.calls import Call
-from rods.canonical import canonical
+from rods.canonical import JsonMapping, JsonObject, canonical, frozen
 from rods.composing.catalogue import (
     ABSENT,
     LEFT_OUT,
@@ -33,7 +33,6 @@ from rods.environments.base import Environment, Instance, Result
 from rods.errors import InfrastructureError
 from rods.faults import PATCHABLE, ErrorType
 from rods.tasks import Task
-from rods.values import JsonMapping, JsonObject, frozen
 
 THEMATIC = 0.7  # probability of the story's topic where a domain offers it
 REPEAT = 0.4  # probability of a value that an earlier turn mentioned, where the domain offers one

@@ -19,11 +19,10 @@ from functools import cached_property
 from typing import Any
 
 from rods.calls import Call
-from rods.canonical import content_id
+from rods.canonical import JsonMapping, JsonObject, content_id, frozen
 from rods.composing.records import ComposeError, Draft
 from rods.environments.base import Environment, Result, Results
 from rods.tasks import Task
-from rods.values import JsonMapping, JsonObject, frozen
 
 ABSENT: Any = object()  # what a result has where it has nothing
 LEFT_OUT = object()  # chosen for an optional argument: the call goes without it

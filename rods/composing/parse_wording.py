@@ -16,6 +16,7 @@ from typing import Any
 from rods.analysis.containment import Text
 from rods.analysis.plausible_calls import world_before
 from rods.calls import Call
+from rods.canonical import JsonMapping, JsonObject, frozen
 from rods.composing.bind import spoken
 from rods.composing.catalogue import (
     ABSENT,
@@ -29,7 +30,6 @@ from rods.composing.catalogue import (
 )
 from rods.environments.base import Environment, Result, Results
 from rods.tasks import RETURN_SENTENCE, Task
-from rods.values import JsonMapping, JsonObject, frozen
 
 WORD = re.compile(r"[^\W_]+(?:_[^\W_]+)*")
 SPANS = 4  # of a recipe that are tried, the longest first

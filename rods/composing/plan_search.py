@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 
 from rods.analysis.profile import Position, edges_apart
+from rods.canonical import frozen
 from rods.composing.catalogue import Catalogue, FromEarlierRecipe, FromResult, Recipe
 from rods.composing.records import ComposeError, Plan, PlannedTurn
 from rods.tasks import TaskType
-from rods.values import frozen
 
 SAME_TRIES = 40  # random decompositions of a seed's functions
 WAYS = 40  # decompositions of one turn

@@ -28,11 +28,10 @@ from pydantic import (
     ValidationError,
 )
 
-from rods.canonical import keyed_random
+from rods.canonical import JsonMapping, JsonObject, keyed_random
 from rods.composing import catalogue
 from rods.errors import UserError
 from rods.files import read_toml
-from rods.values import JsonMapping, JsonObject
 
 # that one line of a recipe stands for: lines of many alternatives do not drown the others
 MOST_PHRASES = 16

@@ -8,9 +8,9 @@ from typing import Any
 
 from rods.analysis.flows import Flow
 from rods.calls import Call
+from rods.canonical import JsonMapping, JsonObject, frozen
 from rods.environments.base import Result
 from rods.faults import ErrorType
-from rods.values import JsonMapping, JsonObject, frozen
 
 
 class ComposeError(Exception):

@@ -28,13 +28,13 @@ from rods.analysis.containment import Text
 from rods.analysis.flows import Flow
 from rods.analysis.plausible_calls import shows
 from rods.calls import Call
+from rods.canonical import JsonMapping, JsonObject
 from rods.composing import wording
 from rods.composing.catalogue import Catalogue, Slot
 from rods.composing.lexicon import sought
 from rods.composing.records import BoundCall, ComposeError, Draft
 from rods.environments.base import Environment, reference
 from rods.tasks import RETURN_SENTENCE, Task, TaskType
-from rods.values import JsonMapping, JsonObject
 
 
 def apply(

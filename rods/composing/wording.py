@@ -12,9 +12,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from rods.canonical import frozen
 from rods.composing.catalogue import Catalogue, PhraseBook, Recipe, Slot, Story
 from rods.composing.records import BoundCall, ComposeError, Draft
-from rods.values import frozen
 
 BACK = 0.75  # probability that a holistic rewrite refers back where it clearly can
 SLACK = 2  # words that a turn may have beyond the longest: a blur adds some

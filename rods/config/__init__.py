@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, get_args
 import orjson
 from pydantic import ValidationError, model_validator
 
+from rods.canonical import JsonObject
 from rods.config.identity import (
     Curriculum,
     Data,
@@ -45,7 +46,6 @@ from rods.extension import Door
 from rods.files import module_table, read_toml
 from rods.model_roles import Role
 from rods.section import Section
-from rods.values import JsonObject
 
 # what is made in other modules, and imported from here
 __all__ = [

@@ -6,10 +6,10 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
+from rods.canonical import JsonObject
 from rods.config.sections import OPERATION, with_sections
 from rods.extension import Door
 from rods.section import Section
-from rods.values import JsonObject
 
 # values of `operation.compute`: `module:function` of run and held-out index that has the places
 COMPUTES: Door[Mapping[str, str]] = Door("computes")

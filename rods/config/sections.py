@@ -5,9 +5,9 @@ from typing import Any, cast
 
 from pydantic import create_model
 
+from rods.canonical import JsonObject
 from rods.extension import Door
 from rods.section import Section
-from rods.values import JsonObject
 
 # sections with their defaults: of the identity half, `[key]` in TOML, and of `[operation]`
 SECTIONS: Door[Mapping[str, Section]] = Door("sections")

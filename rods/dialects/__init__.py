@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from typing import Literal, Protocol
 
 from rods.calls import MAX_CALLS, Call
+from rods.canonical import frozen
 from rods.environments.base import Result, Tool
-from rods.values import frozen
 
 TERSE = frozenset({"compact"})  # their policies read a few words where others read a sentence
 RoleAndText = tuple[Literal["system", "user", "assistant", "tool"], str]

@@ -9,7 +9,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from rods.calls import Call, ReadsJudged
-from rods.values import JsonMapping, JsonObject, frozen
+from rods.canonical import JsonMapping, JsonObject, frozen
 
 if TYPE_CHECKING:
     from rods.tasks import EnvironmentRef

@@ -17,8 +17,8 @@ from typing import Any, TypeAlias
 
 import orjson
 
+from rods.canonical import JsonMapping
 from rods.environments.base import Result
-from rods.values import JsonMapping
 
 Rule: TypeAlias = JsonMapping
 _LISTS = ("values", "tools")

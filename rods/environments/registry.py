@@ -9,8 +9,8 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
+from rods.canonical import JsonObject, frozen
 from rods.errors import UserError
-from rods.values import JsonObject, frozen
 
 
 @frozen

@@ -27,13 +27,12 @@ from typing import Any, TypeVar
 import orjson
 
 from rods.calls import Call
-from rods.canonical import canonical, content_id
+from rods.canonical import JsonMapping, JsonObject, canonical, content_id, frozen
 from rods.environments.base import Environment, Instance, Result, Tools, checks, parameters
 from rods.environments.failing import Rule, failed
 from rods.errors import BrokenEnvironment, InfrastructureError, Unsupported
 from rods.faults import BREAKS_DOCUMENT
 from rods.model_json import mapped
-from rods.values import JsonMapping, JsonObject, frozen
 
 T = TypeVar("T")
 BEHAVIOUR = 1  # of this module; part of an environment's hash

@@ -31,12 +31,11 @@ from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapt
 from pydantic_core import PydanticSerializationError
 
 from rods.calls import Call, ReadsJudged
-from rods.canonical import content_id
+from rods.canonical import JsonMapping, JsonObject, content_id, frozen
 from rods.environments.base import Features, Instance, Parameter, Result, Tool, Tools
 from rods.environments.failing import Rule, failed, rules
 from rods.errors import BrokenEnvironment
 from rods.tasks import state_json
-from rods.values import JsonMapping, JsonObject, frozen
 
 S = TypeVar("S")
 F = TypeVar("F", bound=Callable[..., Any])

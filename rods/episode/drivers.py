@@ -12,6 +12,7 @@ from contextlib import contextmanager, nullcontext
 from typing import Any, Protocol, TypedDict, runtime_checkable
 
 from rods.calls import Call
+from rods.canonical import frozen
 from rods.conversations import Persona
 from rods.dialects import Dialect
 from rods.environments.base import Environment, Instance, Result
@@ -23,7 +24,6 @@ from rods.errors import InfrastructureError, UserError
 from rods.interfaces import IDENTITY, Interface
 from rods.logs import log
 from rods.tasks import AnyTask, OpenTask
-from rods.values import frozen
 
 ALARM = Alarm()
 

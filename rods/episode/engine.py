@@ -14,6 +14,7 @@ from typing import Any, Literal
 from pydantic import TypeAdapter, ValidationError
 
 from rods.calls import Call
+from rods.canonical import JsonObject, frozen
 from rods.conversations import Limits, Persona, Script
 from rods.dialects import Dialect
 from rods.environments.base import Environment, Result, Tool
@@ -22,7 +23,6 @@ from rods.faults import End
 from rods.interfaces import IDENTITY, Interface, Shown
 from rods.observations import present
 from rods.tasks import AnyTask, OpenTask, Task
-from rods.values import JsonObject, frozen
 
 MAX_STEPS = 20  # replies a turn, BFCL's limit
 

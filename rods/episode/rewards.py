@@ -14,10 +14,10 @@ is no other way in.
 
 from collections.abc import Callable, Mapping
 
+from rods.canonical import frozen
 from rods.episode.engine import Trace
 from rods.episode.form_rewards import Truth, format_codes, format_reward, toolrl, well_formed
 from rods.observations import EpisodeReward, Rollout
-from rods.values import frozen
 
 PROGRESS_SHARE = 0.9  # of progress_format; the rest is the format's (000 §4.3)
 

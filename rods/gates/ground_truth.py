@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from rods.analysis.impostors import impostor, signs
 from rods.analysis.profile import Profile
 from rods.calls import Call
+from rods.canonical import frozen
 from rods.composing.lexicon import lexicon
 from rods.config import Gates
 from rods.conversations import Checks
@@ -19,7 +20,6 @@ from rods.errors import InfrastructureError
 from rods.extension import Door
 from rods.faults import BREAKS_DOCUMENT, NOT_EXECUTED, GateRejection, Reason
 from rods.tasks import AnyTask, OpenTask, Task
-from rods.values import frozen
 
 DIGEST = "sha256:"
 

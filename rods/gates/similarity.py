@@ -25,13 +25,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from rods.canonical import canonical
+from rods.canonical import canonical, frozen
 from rods.conversations import Rubric
 from rods.environments import registry
 from rods.environments.base import Results
 from rods.faults import Reason
 from rods.tasks import HELD_OUT_SPLITS, RETURN_SENTENCE, AnyTask, OpenTask, Task
-from rods.values import frozen
 
 GRAM = 8  # words
 THRESHOLD = 0.5

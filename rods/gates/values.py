@@ -17,13 +17,13 @@ from rods.analysis.containment import IDENTIFIER, Text, akin, is_small, key_of, 
 from rods.analysis.flows import Output, entries, value_of
 from rods.analysis.plausible_calls import documented, shows, visible
 from rods.calls import Call
+from rods.canonical import frozen
 from rods.composing.lexicon import lexicon
 from rods.composing.parse_wording import read
 from rods.conversations import Persona, Script
 from rods.environments.base import Environment, Parameter, Result, Results, Tools
 from rods.faults import Reason
 from rods.tasks import Task, asked
-from rods.values import frozen
 
 LONG = 4  # words from which on a text need not stand there word for word
 SHARE = 0.7  # of the words of such a text that must be found

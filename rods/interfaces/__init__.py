@@ -12,13 +12,13 @@ from functools import cache
 from typing import Protocol, runtime_checkable
 
 from rods.calls import Call
+from rods.canonical import frozen
 from rods.config import Stage
 from rods.environments.base import Environment, Result, Tool, Tools
 from rods.errors import UserError
 from rods.extension import Door
 from rods.functions import made_by
 from rods.rules.step_folds import StepFold
-from rods.values import frozen
 
 LONGEST_GUIDELINES = 2000  # characters that may stand in every system prompt of a stage
 

@@ -17,10 +17,10 @@ from rods.analysis.containment import Text, is_small, stems
 from rods.analysis.flows import Output
 from rods.analysis.schemas import Checker, limits
 from rods.calls import Call
+from rods.canonical import JsonMapping, frozen
 from rods.composing.catalogue import FromEarlierRecipe, FromResult, known_catalogue
 from rods.environments.base import Environment, Parameter, Tool, kept
 from rods.interfaces import Shown
-from rods.values import JsonMapping, frozen
 
 MOST = 3  # names in one hint
 LISTED = 12  # allowed values that are still listed

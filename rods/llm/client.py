@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Self
 
+from rods.canonical import JsonObject
 from rods.config import Budgets, Endpoint
 from rods.errors import BudgetSpent, UserError
 from rods.llm.backbone import Backbone, CallTally, Failure
@@ -28,7 +29,6 @@ from rods.llm.records import (
     Usage,
 )
 from rods.logs import log
-from rods.values import JsonObject
 
 if TYPE_CHECKING:
     import aiohttp

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Literal
 
+from rods.canonical import JsonMapping, JsonObject, frozen
 from rods.config import Budgets
 from rods.errors import BudgetSpent, InfrastructureError
 from rods.faults import Finish
-from rods.values import JsonMapping, JsonObject, frozen
 
 
 class Budget:

@@ -13,12 +13,11 @@ from typing import Any
 
 import orjson
 
-from rods.canonical import refuse_nan
+from rods.canonical import JsonMapping, JsonObject, refuse_nan
 from rods.faults import Finish
 from rods.llm.connections import Key
 from rods.llm.records import Completion, Request, ToolCall
 from rods.model_json import all_valid, valid_unicode
-from rods.values import JsonMapping, JsonObject
 
 # characters of an answer, and of all calls in it; what is longer was cut short (`length`)
 MOST_TEXT = 1 << 22

@@ -10,11 +10,10 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 
-from rods.canonical import rounded
+from rods.canonical import JsonMapping, JsonObject, frozen, rounded
 from rods.config import Config, Curriculum, Stage
 from rods.errors import UserError
 from rods.observations import FORMAT_REWARDS
-from rods.values import JsonMapping, JsonObject, frozen
 
 
 @frozen

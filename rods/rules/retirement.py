@@ -5,9 +5,9 @@ once revived, after it was retired. docs/design.md has a table."""
 from collections.abc import Iterable
 from typing import Literal
 
+from rods.canonical import frozen
 from rods.config import PoolRules
 from rods.rules.tracker import Standing
-from rods.values import frozen
 
 Rule = Literal["burn_in", "drift_mastered", "drift_too_hard", "unsampled", "capacity"]
 TOO_HARD: frozenset[Rule] = frozenset({"burn_in", "drift_too_hard"})  # what re-tests may bring back

@@ -10,12 +10,11 @@ or all active tasks (`whole_pool`)."""
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from rods.canonical import keyed_random, rounded
+from rods.canonical import JsonMapping, JsonObject, frozen, keyed_random, rounded
 from rods.config import Config, Selection
 from rods.observations import Group
 from rods.rules.zones import TaskSignal, group_signal, zone_of
 from rods.tasks import TaskType
-from rods.values import JsonMapping, JsonObject, frozen
 
 
 class TaskFacts(NamedTuple):

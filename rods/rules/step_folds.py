@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from rods.canonical import Json, JsonMapping, JsonObject
 from rods.extension import Door
 from rods.observations import Record
-from rods.values import Json, JsonMapping, JsonObject
 
 if TYPE_CHECKING:  # to load the configuration is to load features, which import this
     from rods.config import Config

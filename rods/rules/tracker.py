@@ -22,7 +22,7 @@ from dataclasses import dataclass, fields
 from operator import itemgetter
 from typing import Any, Literal
 
-from rods.canonical import rounded
+from rods.canonical import JsonObject, frozen, rounded
 from rods.config import Zones
 from rods.faults import INVALID_ENDS
 from rods.observations import FORMAT_REWARDS, Record
@@ -41,7 +41,6 @@ from rods.rules.zones import (
     variance,
     zone_of,
 )
-from rods.values import JsonObject, frozen
 
 ENTRY = struct.Struct("<iiddq")  # step, valid, sum, squares, scale
 SIZE = ENTRY.size

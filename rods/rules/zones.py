@@ -10,11 +10,10 @@ from collections.abc import Iterable, Sequence
 from operator import mul
 from typing import Literal, NamedTuple, get_args
 
-from rods.canonical import rounded
+from rods.canonical import JsonMapping, rounded
 from rods.config import Zones
 from rods.faults import CUT_ENDS, INVALID_ENDS, End
 from rods.observations import FORMAT_REWARDS, Group
-from rods.values import JsonMapping
 
 Zone = Literal["too_hard", "boundary", "mastered", "truncated"]
 ZONES: tuple[Zone, ...] = get_args(Zone)

@@ -29,6 +29,7 @@ from rods.buffers.merging.merger import Epoch
 from rods.buffers.run.creation import open_or_create
 from rods.buffers.run.run import Run
 from rods.buffers.trainer_log import TrainerLog
+from rods.canonical import JsonMapping, JsonObject, frozen
 from rods.errors import UserError
 from rods.logs import log
 from rods.observations import Group, Record, Role
@@ -37,7 +38,6 @@ from rods.rules.curriculum import scheduled
 from rods.tasks import AnyTask
 from rods.trainer.reporters import Reporters, gauges
 from rods.trainer.reports import check_by_records, check_policy_step, close_step, due
-from rods.values import JsonMapping, JsonObject, frozen
 
 
 @frozen

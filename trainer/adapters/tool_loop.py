@@ -9,13 +9,13 @@ says next.
 import sys
 
 from rods.calls import Call
+from rods.canonical import JsonMapping
 from rods.dialects.tags import Hermes
 from rods.environments.base import Environment, Parameter, Tool
 from rods.episode.drivers import Job, Running
 from rods.episode.engine import NeedText, Reply, Trace
 from rods.episode.goals import goal_of
 from rods.tasks import AnyTask
-from rods.values import JsonMapping
 
 HEARS = "Answer the user, and hear what they say next: nothing where that was all."
 ANSWER = Tool(

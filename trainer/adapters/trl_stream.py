@@ -22,11 +22,11 @@ import torch
 from datasets import Dataset
 from trl import GRPOTrainer
 
+from rods.canonical import JsonMapping, JsonObject
 from rods.errors import UserError
 from rods.tasks import AnyTask
 from rods.trainer.adapters.stream import DrawnTask, TaskStream, open_stream
 from rods.trainer.ranks import Ranks
-from rods.values import JsonMapping, JsonObject
 
 
 def last_checkpoint(folder: Path | str) -> str | None:

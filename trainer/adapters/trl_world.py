@@ -15,13 +15,13 @@ from typing import Any, Literal
 
 import orjson
 
+from rods.canonical import JsonMapping, JsonObject
 from rods.environments.base import Tool
 from rods.environments.loading import Environments
 from rods.episode.rewards import score
 from rods.errors import UserError
 from rods.tasks import AnyTask
 from rods.trainer.adapters.tool_loop import ANSWER, ToolLoop
-from rods.values import JsonMapping, JsonObject
 
 TYPES = {
     "string": str,

@@ -21,10 +21,10 @@ import verifiers.v1 as vf
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import MANIFEST
 from rods.buffers.state import read_state
+from rods.canonical import JsonObject
 from rods.files import BULK, bounded_lines, open_regular
 from rods.trainer.adapters.stream import DrawnTask, open_stream
 from rods.trainer.adapters.verifiers_world import WorldData, WorldTask
-from rods.values import JsonObject
 
 
 class StreamConfig(vf.TasksetConfig):  # type: ignore[misc]

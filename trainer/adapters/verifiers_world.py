@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import verifiers.v1 as vf
 
+from rods.canonical import JsonObject
 from rods.environments.base import Tool
 from rods.environments.loading import Environments
 from rods.episode.engine import Trace
 from rods.errors import UserError
 from rods.tasks import AnyTask
 from rods.trainer.adapters.tool_loop import ANSWER, ToolLoop
-from rods.values import JsonObject
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer

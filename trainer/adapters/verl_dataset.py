@@ -18,9 +18,9 @@ from verl.utils.dataset.rl_dataset import RLHFDataset
 from rods.buffers.run import runfolder
 from rods.buffers.run.creation import open_or_create
 from rods.buffers.state import read_state
+from rods.canonical import JsonMapping
 from rods.tasks import AnyTask
 from rods.trainer.adapters.stream import DrawnTask, TaskStream, open_stream
-from rods.values import JsonMapping
 
 KEY = "rods"  # in `extra_info`: which place of which step a rollout is of
 

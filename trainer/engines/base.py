@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from rods import config
+from rods.canonical import frozen
 from rods.episode.drivers import Job
 from rods.episode.engine import NeedText, Reply, Trace
 from rods.trainer.chat import Chat
-from rods.values import frozen
 
 
 @frozen

@@ -20,7 +20,7 @@ from zlib import crc32
 import torch
 
 from rods.buffers.run.run import Run
-from rods.canonical import keyed_random
+from rods.canonical import JsonObject, keyed_random
 from rods.config import Config, Rollouts
 from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import Reply
@@ -34,7 +34,6 @@ from rods.trainer.engines.local import LocalEngine
 from rods.trainer.engines.served import ServedEngine
 from rods.trainer.ranks import Ranks
 from rods.trainer.weight_files import save_plain
-from rods.values import JsonObject
 
 # mean distance of log-probabilities, in nats: a warning; another model
 FAR = 0.1

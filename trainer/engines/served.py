@@ -16,7 +16,7 @@ from typing import Any
 import aiohttp
 import orjson
 
-from rods.canonical import keyed_random
+from rods.canonical import JsonObject, keyed_random
 from rods.config import Endpoint, Rollouts, addresses
 from rods.deadlines import SERVER_ANSWER, WEIGHTS_LOADED
 from rods.episode.drivers import Job, run_episode
@@ -29,7 +29,6 @@ from rods.llm import Client, EndpointError, Request
 from rods.llm.connections import Key, read_reply, reason
 from rods.trainer.chat import Chat
 from rods.trainer.engines.base import Conversation, Sample
-from rods.values import JsonObject
 
 # Training states its own sampling; a server's defaults come from the model's folder.
 PLAIN_SAMPLING = {"top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0}

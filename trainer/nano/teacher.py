@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rods.calls import Call
+from rods.canonical import JsonMapping
 from rods.composing.catalogue import Catalogue
 from rods.dialects import Dialect
 from rods.environments.base import Environment
@@ -24,7 +25,6 @@ from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import NeedText, Reply, Trace
 from rods.episode.goals import goal_of
 from rods.tasks import Task
-from rods.values import JsonMapping
 from rods.worlds.desk import personas
 
 DONE = "done"

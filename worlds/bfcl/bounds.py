@@ -10,7 +10,7 @@ last bound the call is refused. The bounds are far above anything in the 800 tas
 import sys
 from typing import Any
 
-from rods.values import JsonMapping, JsonObject
+from rods.canonical import JsonMapping, JsonObject
 
 MAX_TEXT = 16_384  # characters of one text argument, and of all texts inside one list or object
 MAX_ITEMS = 1_000  # entries of one list or object, nested ones included

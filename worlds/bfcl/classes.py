@@ -25,8 +25,8 @@ from functools import lru_cache, wraps
 from pathlib import Path
 from typing import Any
 
+from rods.canonical import JsonMapping, JsonObject, frozen
 from rods.environments.base import Parameter, Tool, Tools
-from rods.values import JsonMapping, JsonObject, frozen
 from rods.worlds.bfcl import wheel
 from rods.worlds.bfcl.bounds import UNBOUNDED, bounds_of
 from rods.worlds.bfcl.copies import RecordedRandom, copy_plain

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rods.analysis.schemas import TYPES
+from rods.canonical import JsonMapping, JsonObject
 from rods.environments.base import Result, Tool
-from rods.values import JsonMapping, JsonObject
 from rods.worlds.bfcl.bounds import DIGITS_OF_AN_INTEGER, UNBOUNDED, digits, impossible_power
 from rods.worlds.bfcl.classes import load_type
 from rods.worlds.bfcl.jsontext import value_of, write

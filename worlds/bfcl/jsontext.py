@@ -12,7 +12,7 @@ from collections.abc import Callable
 from json.encoder import encode_basestring_ascii as _quote
 from typing import Any
 
-from rods.values import JsonObject
+from rods.canonical import JsonObject
 
 
 class KeptText(str):

@@ -17,8 +17,8 @@ from collections.abc import Callable, Mapping
 from copy import copy
 from typing import Any
 
+from rods.canonical import JsonMapping
 from rods.files import module_table
-from rods.values import JsonMapping
 from rods.worlds.bfcl.copies import copy_plain
 from rods.worlds.bfcl.trees import copy_tree, own_file
 

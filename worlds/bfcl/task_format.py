@@ -18,11 +18,11 @@ from pathlib import Path
 
 import orjson
 
+from rods.canonical import JsonObject
 from rods.errors import UserError
 from rods.files import explained
 from rods.gates.ground_truth import run
 from rods.tasks import RETURN_SENTENCE, AnyTask, Task, scripted
-from rods.values import JsonObject
 from rods.worlds.bfcl import wheel
 from rods.worlds.bfcl.catalogue.social import shared_mentions
 from rods.worlds.bfcl.classes import MODULES

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from rods.calls import parse_python_call
+from rods.canonical import JsonMapping, JsonObject
 from rods.environments.base import reference
 from rods.tasks import RETURN_SENTENCE, TASK_TYPES, Split, Task, TaskType
-from rods.values import JsonMapping, JsonObject
 from rods.worlds.bfcl import wheel
 from rods.worlds.bfcl.world import Bfcl, environment
 

@@ -10,7 +10,7 @@ contents, parents ignored.
 from collections.abc import Iterator
 from typing import Any
 
-from rods.values import JsonObject
+from rods.canonical import JsonObject
 
 MAX_PATHS = 20_000  # recursive tools (find, du) are refused in a graph with more paths than this
 

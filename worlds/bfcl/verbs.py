@@ -7,9 +7,9 @@ from typing import Annotated
 import orjson
 from cyclopts import Parameter
 
+from rods.canonical import JsonObject
 from rods.commands import Json
 from rods.errors import say
-from rods.values import JsonObject
 
 Out = Annotated[Path | None, Parameter(help="Also write the tasks as JSONL into this file.")]
 

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from rods.values import JsonObject
+from rods.canonical import JsonObject
 from rods.wheels import Wheel
 
 PACKAGE = "bfcl-eval"

@@ -16,13 +16,12 @@ import orjson
 
 from rods.analysis.schemas import Checker
 from rods.calls import Call
-from rods.canonical import content_id
+from rods.canonical import JsonMapping, JsonObject, content_id, frozen
 from rods.composing.catalogue import Catalogue
 from rods.environments.base import Features, Instance, Result, Tools
 from rods.environments.workers.worker import Overrun, Worker, WorkerSpec
 from rods.errors import InfrastructureError
 from rods.tasks import state_json
-from rods.values import JsonMapping, JsonObject, frozen
 from rods.worlds.bfcl import bounds, wheel
 from rods.worlds.bfcl.classes import MODULES, STATELESS, keep_stocks, load
 from rods.worlds.bfcl.copies import ATOMS, copy_plain, decode, encode, same_object, view

@@ -7,7 +7,7 @@ field and remedy: as records, as JSON and as lines for a terminal.
 
 from dataclasses import asdict, field
 
-from rods.values import JsonMapping, JsonObject, frozen
+from rods.canonical import JsonMapping, JsonObject, frozen
 
 
 @frozen

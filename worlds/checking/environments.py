@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 from rods.analysis.sampling import Sampler, illegal
 from rods.analysis.schemas import Checker, tool_faults
 from rods.calls import Call
-from rods.canonical import canonical, keyed_random
+from rods.canonical import JsonMapping, JsonObject, canonical, keyed_random
 from rods.composing.catalogue import catalogue_for
 from rods.composing.records import ComposeError
 from rods.deadlines import ALL_CALLS, ALL_CALLS_WAITED, SLOW_CALL, WORLD_CHECKED
@@ -33,7 +33,6 @@ from rods.faults import CALL_ERRORS
 from rods.gates.ground_truth import replay
 from rods.signals import Interrupted
 from rods.tasks import Task
-from rods.values import JsonMapping, JsonObject
 from rods.worlds.checking import CheckReport, Fault, soundness
 from rods.worlds.checking.proposing import proposals
 from rods.worlds.checking.runaway import run_python, runaways

@@ -7,10 +7,9 @@ from collections.abc import Callable, Collection, Sequence
 from rods.analysis.impostors import impostor, signs
 from rods.analysis.sampling import Sampler
 from rods.calls import Call
-from rods.canonical import canonical, keyed_random
+from rods.canonical import JsonObject, canonical, keyed_random
 from rods.environments.base import Environment, Result
 from rods.environments.failing import holds
-from rods.values import JsonObject
 
 MOST = 40  # calls of `proposed`
 EXAMPLES = 3  # that are shown of a rule

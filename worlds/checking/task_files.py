@@ -17,6 +17,7 @@ import orjson
 from jsonschema_rs import ValidationError
 
 from rods.analysis.schemas import Checker
+from rods.canonical import JsonObject
 from rods.environments.base import Environment, reference
 from rods.environments.loading import Environments
 from rods.errors import UserError
@@ -36,7 +37,6 @@ from rods.tasks import (
     Task,
     task_lines,
 )
-from rods.values import JsonObject
 from rods.worlds.checking import CheckReport, Fault
 from rods.worlds.checking.twins import Twins
 

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
+from rods.canonical import JsonObject
 from rods.composing.catalogue import Catalogue, Domain, Scene
 from rods.composing.recipes import merged, read
-from rods.values import JsonObject
 from rods.worlds.desk import pools
 from rods.worlds.desk.states import make_state, pad, patch
 

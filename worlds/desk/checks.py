@@ -11,8 +11,8 @@ from dataclasses import field
 from typing import Any
 
 from rods.calls import Call
+from rods.canonical import JsonObject, frozen
 from rods.files import module_table
-from rods.values import JsonObject, frozen
 from rods.worlds.desk.declared_tools import registered
 from rods.worlds.desk.tools import State, place
 

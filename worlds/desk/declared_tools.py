@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from rods.canonical import JsonMapping, JsonObject, frozen
 from rods.environments.base import Parameter, Tool
-from rods.values import JsonMapping, JsonObject, frozen
 from rods.worlds.desk import pools, tools
 
 # what the names of tools that change nothing begin with

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from rods.analysis.containment import leaves
+from rods.canonical import JsonMapping, JsonObject
 from rods.composing.catalogue import Recipe
 from rods.composing.records import ComposeError, Draft
-from rods.values import JsonMapping, JsonObject
 from rods.worlds.desk import pools
 from rods.worlds.desk.declared_tools import REGISTRY
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any
 
-from rods.values import JsonObject
+from rods.canonical import JsonObject
 from rods.worlds.desk.pools import MAX_BALANCE
 
 State = JsonObject

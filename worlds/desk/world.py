@@ -13,10 +13,9 @@ import orjson
 
 from rods.analysis.schemas import Checker
 from rods.calls import Call
-from rods.canonical import content_id
+from rods.canonical import JsonMapping, JsonObject, content_id
 from rods.environments.base import Features, Result, Tools
 from rods.tasks import state_json
-from rods.values import JsonMapping, JsonObject
 from rods.worlds.desk import pools
 from rods.worlds.desk.checks import CHECKS
 from rods.worlds.desk.declared_tools import REGISTRY, RULES, fault

@@ -22,8 +22,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+from rods.canonical import JsonMapping, JsonObject
 from rods.model_json import read_exact
-from rods.values import JsonMapping, JsonObject
 
 MOST = 64 << 20  # bytes of a file, and of what it unpacks to, that are read by their form
 _DEPTH = 3  # of archives in archives

@@ -17,9 +17,8 @@ from typing import Self
 
 from pydantic import Field, field_validator, model_validator
 
-from rods.canonical import content_id
+from rods.canonical import JsonMapping, content_id
 from rods.errors import UserError
-from rods.values import JsonMapping
 from rods.worlds.pinned import Pinned
 
 FOLDER = "/world"  # what the private folder of a world is called outside

@@ -26,13 +26,13 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
+from rods.canonical import JsonObject
 from rods.deadlines import SERVER_START, STOPPED
 from rods.errors import InfrastructureError, UserError
 from rods.files import DOCUMENT, read_regular
 from rods.llm.connections import Key, handed_on
 from rods.logs import log
 from rods.signals import Interrupted
-from rods.values import JsonObject
 from rods.worlds.mcp.description import Description
 
 try:

@@ -16,13 +16,12 @@ import orjson
 
 from rods.analysis.schemas import Checker
 from rods.calls import Call
-from rods.canonical import content_id
+from rods.canonical import JsonMapping, JsonObject, content_id
 from rods.environments.base import Features, Result, Tools
 from rods.environments.replay import Replayed
 from rods.errors import UserError
 from rods.llm.connections import MOST_FAILED, Key
 from rods.model_json import mapped
-from rods.values import JsonMapping, JsonObject
 from rods.worlds.mcp.comparing import contents
 from rods.worlds.mcp.description import FOLDER, Description, asked
 from rods.worlds.mcp.sessions import Answer, Refusal, Session

@@ -13,8 +13,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from rods.calls import Call
-from rods.canonical import content_id
-from rods.values import JsonObject
+from rods.canonical import JsonObject, content_id
 from rods.worlds.pinned import Pinned
 
 ENDING = ".openenv.json"

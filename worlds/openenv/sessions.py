@@ -19,13 +19,12 @@ import orjson
 from pydantic import BaseModel, PydanticSchemaGenerationError, TypeAdapter, ValidationError
 
 from rods.analysis.schemas import Checker
-from rods.canonical import canonical
+from rods.canonical import JsonMapping, JsonObject, canonical
 from rods.environments.base import Result
 from rods.environments.replay import Lost
 from rods.errors import InfrastructureError, UserError
 from rods.functions import named_function
 from rods.llm.connections import MOST_FAILED, Key
-from rods.values import JsonMapping, JsonObject
 from rods.worlds.openenv.description import OpenEnvDescription
 from rods.worlds.pinned import closed, json_value
 

@@ -9,11 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
 from rods.calls import Call
-from rods.canonical import content_id
+from rods.canonical import JsonMapping, JsonObject, content_id
 from rods.environments.base import Features, Parameter, Result, Tool, Tools
 from rods.environments.replay import Lost, Replayed
 from rods.errors import InfrastructureError, UserError
-from rods.values import JsonMapping, JsonObject
 from rods.worlds.openenv.description import ENDING, OpenEnvDescription
 from rods.worlds.openenv.sessions import Full, MethodSession, StepSession, alone, session
 from rods.worlds.pinned import OnlyCalled, tool_of

@@ -17,7 +17,7 @@ import struct
 import sys
 from collections.abc import Iterable
 
-from rods.values import JsonObject
+from rods.canonical import JsonObject
 from rods.worlds.sandbox import seccomp
 
 OPEN_FILES = 64

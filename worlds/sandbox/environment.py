@@ -16,6 +16,7 @@ import orjson
 from pydantic import TypeAdapter
 
 from rods.calls import Call, ReadsJudged
+from rods.canonical import JsonMapping, JsonObject
 from rods.config import Sandbox
 from rods.deadlines import WORLD_REMADE
 from rods.environments.base import Features, Instance, Result, Tool, Tools
@@ -23,7 +24,6 @@ from rods.environments.workers.serving import dumps
 from rods.environments.workers.worker import Confinement, Overrun, Replaced, WorkerSpec
 from rods.errors import BrokenEnvironment, InfrastructureError, RodsError, Unsupported
 from rods.faults import CALL_ERRORS
-from rods.values import JsonMapping, JsonObject
 from rods.worlds.sandbox.host import REFUSAL, TARGET, of
 from rods.worlds.sandbox.process_pool import PooledWorker, Spares
 

@@ -14,10 +14,10 @@ from typing import Any
 import orjson
 
 from rods.calls import Call
+from rods.canonical import JsonObject
 from rods.environments.base import Environment, Instance, Result, Tools, checks
 from rods.errors import Unsupported
 from rods.functions import named_function
-from rods.values import JsonObject
 
 TARGET = "rods.worlds.sandbox.host:answer"
 REFUSAL = 2_000  # characters of a refusal

@@ -27,7 +27,7 @@ from rods.analysis.flows import value_of
 from rods.analysis.sampling import Sampler
 from rods.analysis.schemas import Checker, limits
 from rods.calls import Call
-from rods.canonical import canonical
+from rods.canonical import JsonMapping, JsonObject, canonical
 from rods.composing.catalogue import (
     LEFT_OUT,
     Catalogue,
@@ -42,7 +42,6 @@ from rods.composing.records import ComposeError, Draft
 from rods.daemon.authors.state_shapes import State, contents, is_map, walk
 from rods.environments.base import Environment, Parameter, Result, Tool, Tools, kept
 from rods.errors import InfrastructureError
-from rods.values import JsonMapping, JsonObject
 
 EXAMPLES = 6
 WORDS_OF_A_NAME = 4  # a longer text in the state is no name

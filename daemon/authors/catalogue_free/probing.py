@@ -10,7 +10,7 @@ from typing import Any
 from rods.analysis.flows import value_of
 from rods.analysis.profile import Position
 from rods.calls import Call
-from rods.canonical import canonical
+from rods.canonical import JsonMapping, canonical, frozen
 from rods.composing.bind import Choice, Chooser, random_chooser
 from rods.composing.catalogue import LEFT_OUT, Catalogue, Scene
 from rods.daemon.authors.catalogue_free import fitting_values, names_of, returned_values
@@ -19,7 +19,6 @@ from rods.environments.base import Environment, Instance, Result, kept
 from rods.environments.replay import ReplayedWorld
 from rods.errors import InfrastructureError
 from rods.gates.values import is_amount, keys_of
-from rods.values import JsonMapping, frozen
 
 PROBES = (40, 400)  # calls that are tried for one place: of the values listed, then of all that fit
 SLOW_PROBES = (8, 8)  # where each waits for another process

@@ -17,7 +17,7 @@ from typing import Any
 
 from rods.analysis.schemas import fits, limits
 from rods.asking import AnswerForm, obj
-from rods.canonical import canonical
+from rods.canonical import JsonMapping, JsonObject, canonical, frozen
 from rods.composing.bind import Choice, Chooser, meant, random_chooser, realise, spoken
 from rods.composing.catalogue import LEFT_OUT, FromUser, Scene, Worded
 from rods.composing.records import ComposeError, Draft, Plan
@@ -29,7 +29,6 @@ from rods.daemon.authors.llm.forming import check_form
 from rods.daemon.authors.llm.questions import Context
 from rods.daemon.authors.state_shapes import State, contents
 from rods.environments.base import Tools
-from rods.values import JsonMapping, JsonObject, frozen
 
 AGAIN = 2  # times that a value is asked for anew
 SURVEYS = 3  # runs by chance until one shows all blanks

@@ -19,6 +19,7 @@ from itertools import islice, product
 
 from rods.analysis.containment import is_small
 from rods.asking import AnswerForm, Unreadable
+from rods.canonical import JsonObject, frozen
 from rods.composing import task_types
 from rods.composing.lexicon import sought
 from rods.composing.records import BoundCall, ComposeError, Draft
@@ -28,7 +29,6 @@ from rods.daemon.authors.llm.questions import Context
 from rods.daemon.authors.llm.wording import UserValue
 from rods.gates.missing import missing
 from rods.tasks import RETURN_SENTENCE, Task, TaskType
-from rods.values import JsonObject, frozen
 
 CHOICES = 2  # so many are tried in a turn
 TOGETHER = 12  # sets of functions that are looked at

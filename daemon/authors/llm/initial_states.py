@@ -14,6 +14,7 @@ from typing import Any
 
 from rods.asking import AnswerForm, Unreadable
 from rods.calls import Call
+from rods.canonical import JsonObject
 from rods.composing.bind import deep_merge, fresh_state
 from rods.composing.records import ComposeError, Plan
 from rods.daemon.authors.base import StagedAssignment
@@ -23,7 +24,6 @@ from rods.daemon.authors.llm.questions import Context
 from rods.daemon.authors.state_shapes import PatchRefusal, Path, State, leaves, nested, refusals
 from rods.environments.base import Environment
 from rods.faults import PATCHABLE
-from rods.values import JsonObject
 
 NO_PLAN = "(none yet: the functions for it could not be found)"
 

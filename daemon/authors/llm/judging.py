@@ -8,6 +8,7 @@ diagnosed by a call of its own."""
 from dataclasses import replace
 
 from rods.asking import AnswerForm, Schema, Unreadable
+from rods.canonical import JsonObject
 from rods.composing.records import BoundCall, Draft
 from rods.daemon.authors.base import Judgement, StagedAssignment, with_calls
 from rods.daemon.authors.llm import showing
@@ -15,7 +16,6 @@ from rods.daemon.authors.llm.questions import Context
 from rods.environments.base import Environment, Results
 from rods.faults import Defect
 from rods.tasks import Task
-from rods.values import JsonObject
 
 CRITERIA = ("alignment", "consistency", "coherence", "naturalness", "structure")
 CLASSES = ("query_fixable", "gt_unfixable")

@@ -16,6 +16,7 @@ from dataclasses import field, replace
 
 from rods.analysis.profile import Position
 from rods.asking import AnswerForm, Unreadable, obj
+from rods.canonical import JsonObject, frozen
 from rods.composing.catalogue import Catalogue, Recipe
 from rods.composing.plan_search import Table, deniable
 from rods.composing.records import ComposeError, Plan, PlannedTurn
@@ -27,7 +28,6 @@ from rods.daemon.authors.llm.initial_states import mended
 from rods.daemon.authors.llm.questions import Context
 from rods.daemon.authors.procedural import sketch
 from rods.prompts import load
-from rods.values import JsonObject, frozen
 
 CHOICES = 12  # functions offered for one place
 SKETCHES = 16  # that are compared: a model chooses among what comes of it

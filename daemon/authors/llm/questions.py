@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rods.asking import AnswerForm, Question, Questioner, Unanswered
+from rods.canonical import JsonObject
 from rods.composing.catalogue import Catalogue
 from rods.composing.records import ComposeError
 from rods.config import PipelineSettings, Roles
@@ -16,7 +17,6 @@ from rods.daemon.authors.base import StagedAssignment, T, in_thread
 from rods.environments.base import Environment
 from rods.faults import ErrorType
 from rods.files import module_table
-from rods.values import JsonObject
 
 KEPT = 4_000  # characters of a failed answer that are kept as evidence
 QUESTIONS: Mapping[str, tuple[str, ErrorType]] = module_table(__file__)

@@ -14,7 +14,7 @@ from typing import Any
 from rods.analysis.containment import Text, is_small, key_of, leaves
 from rods.analysis.flows import value_of
 from rods.asking import AnswerForm, Unreadable
-from rods.canonical import canonical, content_id
+from rods.canonical import JsonMapping, JsonObject, canonical, content_id, frozen
 from rods.composing.catalogue import LEFT_OUT, Slot
 from rods.composing.records import BoundCall, ComposeError, Draft
 from rods.daemon.authors.base import StagedAssignment, Texts
@@ -26,7 +26,6 @@ from rods.gates.texts import leaks, unnatural
 from rods.gates.values import Mention, keys_of, mentions, referent, referents
 from rods.prompts import load
 from rods.tasks import Task
-from rods.values import JsonMapping, JsonObject, frozen
 
 AGAIN = 1  # times that queries which failed their verification are written anew
 LONGEST = 80  # words of a turn; BFCL's own users need as many for seven calls

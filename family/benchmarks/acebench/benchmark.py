@@ -8,7 +8,7 @@ from functools import cached_property, partial
 from typing import Any, NoReturn
 
 from rods.calls import Call
-from rods.canonical import content_id
+from rods.canonical import JsonMapping, JsonObject, content_id
 from rods.conversations import Persona, Rubric
 from rods.dialects.tags import Hermes
 from rods.environments.base import Features, Tools, reference
@@ -22,7 +22,6 @@ from rods.family.benchmarks.contract import Benchmark, Need
 from rods.family.benchmarks.episodes import Maker, Unjudged, user_text
 from rods.family.benchmarks.folder import Episode, Form, Score, Settings
 from rods.tasks import AnyTask, OpenTask, Task
-from rods.values import JsonMapping, JsonObject
 
 # the package's own, of the user's texts
 USER = {"temperature": 0.001, "top_p": 1.0, "max_tokens": 1000}

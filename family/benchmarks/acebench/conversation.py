@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rods.calls import Call
+from rods.canonical import frozen
 from rods.environments.base import Result
 from rods.environments.workers.worker import Overrun, Worker
 from rods.episode.engine import Message, NeedCalls, NeedText, NeedUser, Reply, Trace
 from rods.family.benchmarks.acebench.official import OPENING
 from rods.family.benchmarks.episodes import ItemJob
 from rods.faults import End
-from rods.values import frozen
 from rods.worlds.pinned import OnlyCalled
 
 # characters of a reply that are read; the package looks for calls by a pattern that is quadratic in

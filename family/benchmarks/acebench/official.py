@@ -21,8 +21,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from rods.canonical import JsonMapping, JsonObject
 from rods.family.benchmarks.stand_ins import stand_in
-from rods.values import JsonMapping, JsonObject
 
 OPENING = "\0"  # stands for the user's first text in the policy's first prompt
 _UNPACKED = ("evalscope/benchmarks/acebench/", "evalscope/third_party/acebench/")

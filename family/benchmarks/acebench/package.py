@@ -11,6 +11,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from rods.buffers.log.disk import replace
+from rods.canonical import JsonObject
 from rods.commands import Json
 from rods.console.output import print_result
 from rods.environments.registry import declared
@@ -18,7 +19,6 @@ from rods.environments.workers.worker import Worker
 from rods.errors import UserError
 from rods.family.benchmarks.workers import worker as own_worker
 from rods.files import BULK, read_regular, user_cache
-from rods.values import JsonObject
 from rods.wheels import Wheel
 
 WHEEL = Wheel(

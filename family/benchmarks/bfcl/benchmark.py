@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from rods import dialects
+from rods.canonical import frozen
 from rods.dialects import Dialect
 from rods.episode.drivers import Job
 from rods.episode.engine import MAX_STEPS, NeedVerdict, Trace
@@ -18,7 +19,6 @@ from rods.family.benchmarks.contract import Benchmark, Scores
 from rods.family.benchmarks.episodes import Maker
 from rods.family.benchmarks.folder import Documents, Episode, Form, Part, Protocol, Score, Settings
 from rods.tasks import TASK_TYPES, AnyTask, Task, scripted
-from rods.values import frozen
 from rods.worlds import bfcl
 from rods.worlds.bfcl.verdicts import official_verdict, strict_verdict
 from rods.worlds.bfcl.world import Bfcl

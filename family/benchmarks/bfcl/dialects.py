@@ -15,6 +15,7 @@ from typing import Any
 import orjson
 
 from rods.calls import Call
+from rods.canonical import JsonMapping, JsonObject
 from rods.dialects import Parsed, RoleAndText
 from rods.environments.base import Result, Tool
 from rods.family.benchmarks.bfcl.decoding import decode, executed
@@ -22,7 +23,6 @@ from rods.family.benchmarks.bfcl.harness import Harness
 from rods.family.benchmarks.episodes import NativeText
 from rods.family.benchmarks.folder import Documents, Form
 from rods.tasks import RETURN_SENTENCE
-from rods.values import JsonMapping, JsonObject
 
 
 class _Calls(tuple[Call, ...]):

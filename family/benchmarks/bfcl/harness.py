@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from rods.values import JsonMapping, JsonObject
+from rods.canonical import JsonMapping, JsonObject
 from rods.worlds.bfcl import wheel
 from rods.worlds.bfcl.classes import MODULES
 

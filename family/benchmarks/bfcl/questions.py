@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from rods.calls import Call
+from rods.canonical import JsonMapping
 from rods.dialects import Dialect
 from rods.environments.base import Environment, Result
 from rods.episode.drivers import Job
@@ -22,7 +23,6 @@ from rods.family.benchmarks.bfcl.harness import harness, taken
 from rods.family.benchmarks.episodes import ItemJob, Maker, Unjudged
 from rods.family.benchmarks.folder import Episode, Form, Score, Settings
 from rods.tasks import AnyTask
-from rods.values import JsonMapping
 from rods.worlds.bfcl import wheel
 from rods.worlds.bfcl.execution import PREFIX
 

@@ -24,11 +24,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from rods.canonical import JsonObject
 from rods.environments.workers.worker import Worker, WorkerSpec
 from rods.family.benchmarks.contract import Scores
 from rods.family.benchmarks.folder import Form
 from rods.family.benchmarks.stand_ins import StandIn
-from rods.values import JsonObject
 from rods.worlds.bfcl import wheel
 
 SCORER = "rods.family.benchmarks.bfcl.scorer:answer"

@@ -11,12 +11,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rods.calls import Call
-from rods.canonical import content_id
+from rods.canonical import Json, JsonMapping, JsonObject, content_id
 from rods.environments.base import Features, Instance, Result, Tool, Tools
 from rods.errors import InfrastructureError
 from rods.family.benchmarks.bfcl.harness import taken
 from rods.family.benchmarks.bfcl.questions import executed
-from rods.values import Json, JsonMapping, JsonObject
 from rods.worlds.bfcl import wheel
 from rods.worlds.bfcl.classes import SOURCES
 from rods.worlds.bfcl.execution import PREFIX

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from rods.canonical import JsonMapping, JsonObject
 from rods.episode.model_thread import ModelThread
 from rods.errors import InfrastructureError
 from rods.family.benchmarks.bfcl.harness import taken
 from rods.family.benchmarks.bfcl_memory.memory import LIMITS, MemoryBackend, MemoryWorld
 from rods.llm import Client, Request
-from rods.values import JsonMapping, JsonObject
 from rods.worlds.bfcl import wheel
 
 STORES = "core_memory", "archival_memory"

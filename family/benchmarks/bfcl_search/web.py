@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 from rods.analysis.containment import read_json
 from rods.calls import Call
-from rods.canonical import content_id
+from rods.canonical import JsonMapping, content_id
 from rods.environments.base import Features, Result, Tool, Tools
 from rods.episode.watchdog import outside
 from rods.errors import InfrastructureError, UserError
@@ -29,7 +29,6 @@ from rods.family.benchmarks.bfcl.harness import taken
 from rods.family.benchmarks.bfcl.questions import executed
 from rods.family.benchmarks.workers import worker
 from rods.llm.connections import Key, read_reply
-from rods.values import JsonMapping
 from rods.worlds.bfcl import wheel
 from rods.worlds.bfcl.classes import SOURCES
 from rods.worlds.pinned import OnlyCalled

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from rods.calls import Call
+from rods.canonical import JsonObject
 from rods.environments.base import reference
 from rods.environments.registry import declared
 from rods.episode.drivers import Job
@@ -19,7 +20,6 @@ from rods.family.benchmarks.bfcl_single import matching, source_text
 from rods.family.benchmarks.episodes import Maker, Unjudged, reply_text
 from rods.family.benchmarks.folder import Episode, Form, Score, Settings
 from rods.tasks import AnyTask, Task
-from rods.values import JsonObject
 from rods.worlds import bfcl
 from rods.worlds.bfcl import wheel
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from rods.canonical import JsonMapping, JsonObject
 from rods.family.benchmarks.bfcl.harness import taken
 from rods.family.benchmarks.bfcl_single import source_text
 from rods.family.benchmarks.folder import Form
 from rods.files import read_toml
-from rods.values import JsonMapping, JsonObject
 from rods.worlds.bfcl import wheel
 
 Decoded = Mapping[str, JsonMapping]  # one call: {name: {argument: value}}

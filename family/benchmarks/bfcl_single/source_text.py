@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
+from rods.canonical import JsonObject
 from rods.family.benchmarks.bfcl.decoding import MAX_OUTPUT, calls_in
 from rods.family.benchmarks.bfcl.harness import taken
 from rods.family.benchmarks.folder import Form
-from rods.values import JsonObject
 from rods.worlds.bfcl import wheel
 
 # characters of one value; a longer one stays a text, since patterns look at it many times

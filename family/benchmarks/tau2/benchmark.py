@@ -8,6 +8,7 @@ from functools import cached_property, partial
 from typing import Any
 
 from rods.calls import Call
+from rods.canonical import JsonMapping
 from rods.conversations import Persona, Rubric
 from rods.dialects.tags import Hermes
 from rods.environments.base import reference
@@ -21,7 +22,6 @@ from rods.family.benchmarks.tau2.conversation import Talk, TalkJob, World
 from rods.family.benchmarks.tau2.domains import Domain, Native
 from rods.family.benchmarks.tau2.package import DECLARED, WHEEL, worker
 from rods.tasks import AnyTask, OpenTask
-from rods.values import JsonMapping
 
 USER_TOKENS = 2048  # of one text of the user's
 

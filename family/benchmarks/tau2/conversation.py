@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 
 from rods.calls import Call
+from rods.canonical import JsonMapping, JsonObject, frozen
 from rods.environments.base import Result
 from rods.environments.workers.worker import Overrun
 from rods.episode.engine import Message, NeedCalls, NeedText, NeedUser, Reply, Request, Trace
@@ -15,7 +16,6 @@ from rods.family.benchmarks.episodes import ItemJob
 from rods.family.benchmarks.tau2.domains import Native
 from rods.family.benchmarks.tau2.package import worker
 from rods.faults import End
-from rods.values import JsonMapping, JsonObject, frozen
 from rods.worlds.pinned import OnlyCalled
 
 

@@ -9,13 +9,12 @@ import orjson
 
 from rods.analysis.containment import read_json
 from rods.calls import Call
-from rods.canonical import content_id
+from rods.canonical import JsonMapping, JsonObject, content_id, frozen
 from rods.dialects import Parsed, RoleAndText
 from rods.dialects.tags import Hermes
 from rods.environments.base import Features, Tool, Tools
 from rods.family.benchmarks.episodes import NativeText
 from rods.family.benchmarks.tau2.package import WHEEL
-from rods.values import JsonMapping, JsonObject, frozen
 
 BEHAVIOUR = 1  # to be raised when equal calls may give other results
 

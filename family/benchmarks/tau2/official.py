@@ -19,8 +19,8 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Any
 
+from rods.canonical import JsonMapping, JsonObject
 from rods.family.benchmarks.stand_ins import stand_in
-from rods.values import JsonMapping, JsonObject
 
 # What the modules import at their top.
 STAND_INS = (

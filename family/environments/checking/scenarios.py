@@ -14,14 +14,13 @@ from rods.analysis.containment import WORD, Text, leaves
 from rods.analysis.sampling import Sampler
 from rods.analysis.schemas import limits
 from rods.calls import Call
-from rods.canonical import keyed_random
+from rods.canonical import JsonMapping, JsonObject, frozen, keyed_random
 from rods.conversations import Checks, Persona, Script
 from rods.environments.base import Environment, Instance, Result, Tools, checks, reference
 from rods.episode.goals import holds
 from rods.errors import BrokenEnvironment, InfrastructureError
 from rods.faults import NOT_EXECUTED
 from rods.tasks import AnyTask, OpenTask, Split
-from rods.values import JsonMapping, JsonObject, frozen
 from rods.worlds.checking import Fault
 
 MUTANTS = 240  # calls that are tried against a guard

@@ -13,13 +13,12 @@ from pathlib import Path
 
 from rods.analysis.sampling import Sampler
 from rods.analysis.schemas import Checker, tool_faults
-from rods.canonical import canonical, keyed_random
+from rods.canonical import JsonMapping, canonical, keyed_random
 from rods.environments import addressed
 from rods.environments.base import Tools, checks
 from rods.environments.loading import Environments
 from rods.errors import BrokenEnvironment
 from rods.files import read_toml
-from rods.values import JsonMapping
 from rods.worlds.checking import CheckReport, Fault
 from rods.worlds.checking.environments import Probe, probe_state, script
 from rods.worlds.checking.runaway import LONGEST, attempts

@@ -12,6 +12,7 @@ from pathlib import Path
 from string import Template
 from typing import Literal
 
+from rods.canonical import JsonMapping, JsonObject, frozen
 from rods.family.environments.procedural.skeletons import (
     STOCK,
     Attribute,
@@ -27,7 +28,6 @@ from rods.family.environments.procedural.skeletons import (
 )
 from rods.family.environments.programs import assemble, check, tool
 from rods.files import read_toml
-from rods.values import JsonMapping, JsonObject, frozen
 
 ENTRIES = 200  # of one table
 Role = Literal[

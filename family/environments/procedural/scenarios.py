@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rods.calls import Call
-from rods.canonical import keyed_random
+from rods.canonical import JsonMapping, JsonObject, frozen, keyed_random
 from rods.config import Sandbox
 from rods.conversations import Persona, Script
 from rods.environments import addressed
@@ -30,7 +30,6 @@ from rods.family.environments.procedural.operations import (
 )
 from rods.family.environments.procedural.skeletons import Skeleton, draw_skeleton, draw_state, words
 from rods.tasks import OpenTask, Split
-from rods.values import JsonMapping, JsonObject, frozen
 from rods.worlds.checking import CheckReport
 
 Mode = Literal["told", "asked"]  # non-conversational and conversational (003 §4.3)

@@ -9,9 +9,8 @@ from functools import cache
 from itertools import product
 from pathlib import Path
 
-from rods.canonical import keyed_random
+from rods.canonical import JsonMapping, JsonObject, frozen, keyed_random
 from rods.files import read_toml
-from rods.values import JsonMapping, JsonObject, frozen
 
 TOPICS = Path(__file__).parent / "topics.toml"
 STOCK = (0, 30)  # of an item, at least and at most

@@ -10,7 +10,7 @@ from typing import Any
 
 from rods.asking import AnswerForm, Question, Unanswered, together
 from rods.calls import Call
-from rods.canonical import keyed_random
+from rods.canonical import JsonMapping, JsonObject, keyed_random
 from rods.daemon.authors.llm.showing import compact, excerpt
 from rods.environments.base import Environment, Instance
 from rods.environments.workers.worker import Overrun
@@ -18,7 +18,6 @@ from rods.errors import InfrastructureError
 from rods.family.environments.checking.scenarios import carried_out
 from rods.family.environments.written.building import BuiltWorld, Dropped
 from rods.family.environments.written.record import FORMS, CachedQuestioner
-from rods.values import JsonMapping, JsonObject
 
 WANTED = (
     "one that ought to succeed",

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from rods.asking import AnswerForm, Question, Unanswered, Unreadable, together
-from rods.canonical import keyed_random
+from rods.canonical import JsonMapping, JsonObject, frozen, keyed_random
 from rods.config import Sandbox
 from rods.environments.loading import Environments
 from rods.errors import BrokenEnvironment
@@ -32,7 +32,6 @@ from rods.family.environments.programs import (
     placed,
 )
 from rods.family.environments.written.record import FORMS, CachedQuestioner
-from rods.values import JsonMapping, JsonObject, frozen
 from rods.worlds.checking import CheckReport, Fault
 
 STATES = 2  # in which a world is controlled, beside the empty one

@@ -19,12 +19,11 @@ from typing import Any, Self, TypeVar
 import orjson
 
 from rods.asking import Question, Questioner, Unanswered, read_forms
-from rods.canonical import content_id, keyed_random
+from rods.canonical import JsonMapping, JsonObject, content_id, frozen, keyed_random
 from rods.config import Operation
 from rods.errors import UserError
 from rods.llm import Account, Client, Usage
 from rods.prompts import load
-from rods.values import JsonMapping, JsonObject, frozen
 
 T = TypeVar("T")
 FORMS = read_forms(Path(__file__).with_name("forms.toml"))

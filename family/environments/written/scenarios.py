@@ -12,6 +12,7 @@ from typing import Any
 from rods.analysis.containment import Text, leaves
 from rods.asking import AnswerForm, Question, Schema, Unanswered, Unreadable, together
 from rods.calls import Call
+from rods.canonical import JsonMapping, JsonObject, frozen
 from rods.conversations import Persona, Script
 from rods.daemon.authors.llm.showing import compact, excerpt
 from rods.environments.base import Environment, Result
@@ -26,7 +27,6 @@ from rods.family.environments.written import building
 from rods.family.environments.written.record import FORMS, CachedQuestioner
 from rods.prompts import load
 from rods.tasks import OpenTask, Split
-from rods.values import JsonMapping, JsonObject, frozen
 
 SHOWN = 4_000  # characters of a result that the agent is shown
 FINISH = "finish"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rods.asking import Question, Unanswered, Unreadable, together
-from rods.canonical import content_id
+from rods.canonical import JsonObject, content_id, frozen
 from rods.config import Sandbox
 from rods.daemon.authors.llm.showing import excerpt
 from rods.environments import addressed
@@ -30,7 +30,6 @@ from rods.family.environments.written.scenarios import (
 )
 from rods.llm import Client, Request, RequestRefused
 from rods.tasks import AnyTask, OpenTask, Split
-from rods.values import JsonObject, frozen
 
 
 @frozen

@@ -17,10 +17,10 @@ from typing import Any, Literal
 
 import orjson
 
+from rods.canonical import frozen
 from rods.deadlines import WORKER_CALL, WORKER_STALLED, WORKER_START
 from rods.environments.workers.serving import COMPLAINT, HEADER
 from rods.errors import BrokenEnvironment, InfrastructureError, RodsError, UserError
-from rods.values import frozen
 
 _CHUNK = 1 << 16
 _OPENING_BYTES = 16 << 20  # of the answer to an opening request

@@ -9,11 +9,11 @@ from functools import partial
 from typing import Any
 
 from rods.calls import Call
+from rods.canonical import JsonMapping, JsonObject
 from rods.composing.bind import deep_merge
 from rods.composing.catalogue import Catalogue, Recipe, Story
 from rods.composing.recipes import merged
 from rods.composing.records import ComposeError, Draft
-from rods.values import JsonMapping, JsonObject
 from rods.worlds.bfcl.catalogue.calculator import CALCULATOR
 from rods.worlds.bfcl.catalogue.file_system import FILES
 from rods.worlds.bfcl.catalogue.scenario import (

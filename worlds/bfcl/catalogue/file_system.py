@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from rods.canonical import JsonMapping, JsonObject
 from rods.composing.catalogue import Constant, Domain, FromEarlierRecipe, FromResult, Recipe, Scene
-from rods.values import JsonMapping, JsonObject
 from rods.worlds.bfcl.catalogue.scenario import (
     FIRST_NAMES,
     WORDS,

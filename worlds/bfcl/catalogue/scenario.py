@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from rods.canonical import JsonMapping, JsonObject, frozen
 from rods.composing.catalogue import Domain, Recipe, Scene, Worded
 from rods.composing.recipes import RecipeTables, read
-from rods.values import JsonMapping, JsonObject, frozen
 
 
 def tables(name: str) -> RecipeTables:

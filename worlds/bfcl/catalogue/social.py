@@ -3,10 +3,10 @@ in them."""
 
 from collections.abc import Iterator, Mapping
 
+from rods.canonical import JsonMapping, JsonObject
 from rods.composing.catalogue import Domain, Scene, Worded
 from rods.environments.base import Results
 from rods.tasks import Task
-from rods.values import JsonMapping, JsonObject
 from rods.worlds.bfcl.catalogue import scenario
 
 MESSAGE_API = "MessageAPI"

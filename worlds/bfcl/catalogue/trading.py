@@ -4,8 +4,8 @@ import itertools
 import random
 from collections.abc import Mapping
 
+from rods.canonical import JsonMapping, JsonObject
 from rods.composing.catalogue import Domain, Scene
-from rods.values import JsonMapping, JsonObject
 from rods.worlds.bfcl.catalogue.scenario import (
     FIRST_NAMES,
     ClassCatalogue,

@@ -3,8 +3,8 @@
 import random
 from collections.abc import Mapping, Sequence
 
+from rods.canonical import JsonMapping, JsonObject
 from rods.composing.catalogue import Domain, Scene, Worded
-from rods.values import JsonMapping, JsonObject
 from rods.worlds.bfcl.catalogue import scenario
 
 GROUP = "TravelAPI"

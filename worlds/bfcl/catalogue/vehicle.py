@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rods.canonical import JsonMapping, JsonObject
 from rods.composing.catalogue import Domain, Scene, Worded
-from rods.values import JsonMapping, JsonObject
 from rods.worlds.bfcl.catalogue.scenario import ClassCatalogue, ScenarioRequest, tables
 
 GROUP = "VehicleControlAPI"
