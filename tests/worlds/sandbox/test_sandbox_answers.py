@@ -296,7 +296,7 @@ def test_any_bytes_whatever_give_what_the_seam_provides_for(line: Line) -> None:
             came[kind]
             for kind in ("Result", "dict", "bool", "ConfinedWorld", "Sandboxed", "ValueError")
         )
-        > 20
+        > CASES / 10_000
     ), came
     assert world.call(COUNT) == Result("1", 1)
 
