@@ -209,6 +209,7 @@ class _Held:
     def __init__(self, inner: Any, go: threading.Event) -> None:
         self.inner = inner
         self.go = go
+        self.features = inner.features
 
     def tools(self) -> Any:
         return self.inner.tools()
