@@ -200,7 +200,8 @@ class _Writing(Generic[V, A]):
         # an endpoint or a world broke; the next attempt may meet better
         except InfrastructureError as error:
             return Rejection(self.stage, "infrastructure", str(error))
-        except Exception:  # noqa: BLE001 - one seed's bug must not stop the service; recorded in full
+        except Exception:  # noqa: BLE001
+            # one seed's bug must not stop the service; recorded in full
             return Rejection(self.stage, "pipeline_exception", traceback.format_exc())
 
     async def _attempt(self, admit: Callable[[V], list[str]]) -> V:

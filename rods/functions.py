@@ -60,7 +60,9 @@ def _run(file: Path, source: str | None) -> ModuleType:
             if source is None:
                 spec.loader.exec_module(module)
             else:
-                exec(compile(source, name, "exec", dont_inherit=True), vars(module))  # noqa: S102 in a process that is confined
+                # in a process that is confined
+                code = compile(source, name, "exec", dont_inherit=True)
+                exec(code, vars(module))  # noqa: S102
         except BaseException:
             del sys.modules[name]
             raise

@@ -95,7 +95,8 @@ class MuonWithAdamW(Optimizer):
         super().__init__([group for part in self.parts for group in part.param_groups], {})
         self._share()
 
-    def step(self, closure: None = None) -> None:  # type: ignore[override]  # nobody here gives it a closure
+    # nobody here gives it a closure
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
         for part in self.parts:
             part.step()
 

@@ -261,7 +261,8 @@ class Rejection(Exception):
         self.ends = True  # False: a turn of the candidate is said anew
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
+        make = copyreg.__newobj__  # type: ignore[attr-defined]
+        return make, (type(self), *self.args), self.__dict__
 
     @staticmethod
     def by(stage: StageName, error: ComposeError, raw: JsonMapping) -> "Rejection":

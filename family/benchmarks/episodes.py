@@ -331,7 +331,12 @@ def user_text(
     try:
         for number in range(USER_TRIES):
             seed = keyed_random(RANDOM_SEED, "user", task, place, number).getrandbits(31)
-            request = Request("user", conversation, random_seed=seed, **sampling)  # type: ignore[arg-type]
+            request = Request(
+                "user",
+                conversation,
+                random_seed=seed,
+                **sampling,  # type: ignore[arg-type]
+            )
             answer = line.ask(partial(Client.complete, request=request))
             if answer.finish not in NO_ANSWER and (text := answer.text.strip()):
                 return text

@@ -44,7 +44,8 @@ class ComposeError(Exception):
         self.before = tuple(before)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
+        make = copyreg.__newobj__  # type: ignore[attr-defined]
+        return make, (type(self), *self.args), self.__dict__
 
     def as_json(self) -> JsonObject:
         content = {

@@ -287,7 +287,9 @@ def _parameter(
     required = parameter.default is _NOTHING
     # `X` of `X | None`
     if not required and parameter.default is None and get_origin(hint) in (Union, UnionType):
-        hint = Union[tuple(kind for kind in get_args(hint) if kind is not NoneType)]  # noqa: UP007 not known before
+        # not known before
+        kinds = tuple(kind for kind in get_args(hint) if kind is not NoneType)
+        hint = Union[kinds]  # noqa: UP007
         adapter = _adapter(hint, where)
     schema = adapter.json_schema()
     if "type" not in schema:

@@ -153,7 +153,8 @@ class Backbone:
             self._use_key(await read_key(self.settings))
         if not self.settings.url_file:
             return False
-        path = os.path.expanduser(self.settings.url_file)  # noqa: ASYNC240, PTH111 — asks no file system
+        # asks no file system
+        path = os.path.expanduser(self.settings.url_file)  # noqa: ASYNC240, PTH111
         try:
             stat = await aiofiles.os.stat(path)
             seen = (stat.st_mtime_ns, stat.st_size, stat.st_ino)

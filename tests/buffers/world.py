@@ -78,7 +78,15 @@ def group(task: AnyTask, resolved: list[int], slot_role: str = "active", stage: 
         )
         for done in resolved
     )
-    return Group(task.id, stage, "identity", "progress", (0.0, 1.0), rollouts, slot_role)  # type: ignore[arg-type]
+    return Group(
+        task.id,
+        stage,
+        "identity",
+        "progress",
+        (0.0, 1.0),
+        rollouts,
+        slot_role,  # type: ignore[arg-type]
+    )
 
 
 def by_chance(step: int, slot: EpochSlot, expected: int) -> list[int]:

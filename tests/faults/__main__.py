@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 from rods.worlds.sandbox.confined import Tier, offered, reaches
@@ -79,21 +80,24 @@ def every(forge: Forge, scratch: Path, share: int, kills: int) -> Iterator[tuple
             works[program] = Workload(program, forge, scratch)
         return works[program]
 
+    def on(program: str, swept: Callable[[Workload, int], Row]) -> Sweep:
+        return lambda: swept(work(program), share)
+
     for program in FUNCTIONS:
         for sweep in sweeps.SWEEPS:
-            yield f"{sweep.__name__} {program}", lambda s=sweep, p=program: s(work(p), share)  # type: ignore[misc]
+            yield f"{sweep.__name__} {program}", on(program, sweep)
         if small_disk.possible():
-            yield f"full_tmpfs {program}", lambda p=program: small_disk.full_tmpfs(work(p), share)  # type: ignore[misc]
+            yield f"full_tmpfs {program}", on(program, small_disk.full_tmpfs)
     for program in ("daemon", "trainer"):
         for damaged in (damage.truncations, damage.flips):
-            yield f"{damaged.__name__} {program}", lambda d=damaged, p=program: d(work(p), share)  # type: ignore[misc]
+            yield f"{damaged.__name__} {program}", on(program, damaged)
     for swept in (checkpoint_sweeps.swapped, checkpoint_sweeps.flipped):
-        yield f"checkpoints {swept.__name__}", lambda s=swept: s(work("trainer"), share)  # type: ignore[misc]
+        yield f"checkpoints {swept.__name__}", on("trainer", swept)
     if small_disk.possible():
         for library in WRITERS:
             yield (
                 f"full_disk checkpoint {library}",
-                lambda w=library: checkpoint_sweeps.full_disk(w, scratch, share),  # type: ignore[misc]
+                partial(checkpoint_sweeps.full_disk, library, scratch, share),
             )
     yield "bounded readers", lambda: bounded_readers.bounded_readers(scratch)
     yield "random_kills", lambda: random_kills.random_kills(scratch, kills)
@@ -101,26 +105,30 @@ def every(forge: Forge, scratch: Path, share: int, kills: int) -> Iterator[tuple
         for mode in trainer_kills.MODES:
             yield (
                 f"trainer_kills {policy} {mode}",
-                lambda m=mode, p=policy: trainer_kills.sweep(  # type: ignore[misc]
-                    scratch / f"{p}.{m}", m, p, min(kills, trainer_kills.KILLS)
+                partial(
+                    trainer_kills.sweep,
+                    scratch / f"{policy}.{mode}",
+                    mode,
+                    policy,
+                    min(kills, trainer_kills.KILLS),
                 ),
             )
     tiers: tuple[Tier, ...] = ("landlock", "bubblewrap")
     for tier in (tier for tier in tiers if reaches(offered().tier, tier)):
         for way in escapes.WAYS:
-            yield f"escapes {way} {tier}", lambda t=tier, w=way: escapes.escapes(t, w, share)  # type: ignore[misc]
+            yield f"escapes {way} {tier}", partial(escapes.escapes, tier, way, share)
     for kind in ("log", "plain"):
         for sweep in sweeps.SWEEPS:
             yield (
                 f"comparison {sweep.__name__} {kind}",
-                lambda s=sweep, k=kind: _bare(s, k, forge, scratch, share),  # type: ignore[misc]
+                partial(_bare, sweep, kind, forge, scratch, share),
             )
     if comparison.possible():
         for kind in ("log", "sqlite", "plain"):
             for fault in comparison.SYSTEM_CALLS:
                 yield (
                     f"comparison strace {fault.split()[0]} {kind}",
-                    lambda f=fault, k=kind: comparison.struck(k, f, scratch, share),  # type: ignore[misc]
+                    partial(comparison.struck, kind, fault, scratch, share),
                 )
 
 

@@ -178,7 +178,8 @@ class _Raising(World):
 
 
 class _Shared(World):
-    common: dict[str, Any] = {"notes": {}, "counters": {}}  # noqa: RUF012 - the fault that this world is for
+    # the fault that this world is for
+    common: dict[str, Any] = {"notes": {}, "counters": {}}  # noqa: RUF012
 
     def __init__(self, environment: Toy, state: dict[str, Any]) -> None:
         super().__init__(environment, self.common)

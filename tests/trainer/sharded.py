@@ -44,8 +44,9 @@ if __name__ == "__main__":
     if os.environ.get("ACCELERATE_USE_DEEPSPEED") == "true":
         from deepspeed import comm
 
-        backend = importlib.import_module("deepspeed.comm.torch")
-        backend.build_shm_op = lambda: None  # type: ignore[attr-defined]  # compiled first; gloo is enough
+        backend: Any = importlib.import_module("deepspeed.comm.torch")
+        # compiled first; gloo is enough
+        backend.build_shm_op = lambda: None
         comm.init_distributed(dist_backend="gloo", auto_mpi_discovery=False)
         KIND = DistributedType.DEEPSPEED
     PartialState.__init__ = begun

@@ -143,7 +143,8 @@ def test_validation_and_evaluation_show_everything_as_it_is(
         == len(tasks)
     )
     bfcl.fetch()
-    seen.append(EpisodeMaker(ENVIRONMENTS.load("bfcl"), Settings({})).job(bfcl.tasks()[0]))  # type: ignore[arg-type]
+    maker = EpisodeMaker(ENVIRONMENTS.load("bfcl"), Settings({}))  # type: ignore[arg-type]
+    seen.append(maker.job(bfcl.tasks()[0]))
     assert all(job.interface is IDENTITY for job in seen)
 
 

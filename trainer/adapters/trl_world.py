@@ -110,7 +110,8 @@ def _method(tool: Tool) -> Callable[..., str]:
                       default=Argument.empty if each.required else each.default)
              for each in tool.parameters]  # fmt: skip
     method.__name__ = tool.name
-    method.__signature__ = Signature([Argument("self", Argument.POSITIONAL_ONLY), *takes])  # type: ignore[attr-defined]
+    signature = Signature([Argument("self", Argument.POSITIONAL_ONLY), *takes])
+    method.__signature__ = signature  # type: ignore[attr-defined]
     method.__annotations__ = {each.name: each.annotation for each in takes}
     lines = [
         f"    {each.name}: {' '.join((each.description or each.name).split())}"

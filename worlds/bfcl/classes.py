@@ -124,7 +124,9 @@ def _execute(file: Path, name: str) -> types.ModuleType:
     member = f"{SOURCES}/{name}.py"
     module = types.ModuleType(f"{__name__}.{name}")
     module.__file__ = f"{file}/bfcl_eval/{member}"
-    exec(compile(wheel.read(file, member), module.__file__, "exec"), vars(module))  # noqa: S102 the hash is checked
+    # the hash is checked
+    code = compile(wheel.read(file, member), module.__file__, "exec")
+    exec(code, vars(module))  # noqa: S102
     return module
 
 

@@ -123,7 +123,8 @@ def attempt(name: str, start: int) -> None:
         began = time.perf_counter()
         try:
             result = instance.call(call)
-        except Exception as error:  # noqa: BLE001 - the code under probe may raise anything; it is reported
+        except Exception as error:  # noqa: BLE001
+            # the code under probe may raise anything; it is reported
             what = f"with an enormous value raised {type(error).__name__}: {str(error)[:120]}"
         else:
             size = len(result.text)

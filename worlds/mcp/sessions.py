@@ -178,7 +178,8 @@ class Session:
             try:
                 if self._life is not None and not self._life.done():
                     self._loop.run_until_complete(self._life)
-            except Exception as error:  # noqa: BLE001 - it is over, and whatever it broke over was told
+            except Exception as error:  # noqa: BLE001
+                # it is over, and whatever it broke over was told
                 log.debug("an MCP server did not end well", error=repr(error))
             finally:
                 self._loop.close()

@@ -403,7 +403,8 @@ class MethodSession:
             return _failed(what, "bad_arguments")
         try:
             value = _waited(function(self._environment, **arguments))
-        except Exception as error:  # noqa: BLE001 - as TRL: whatever a tool raises is what the policy is told
+        except Exception as error:  # noqa: BLE001
+            # as TRL: whatever a tool raises is what the policy is told
             return _failed(str(error), "tool")
         try:
             return Result(_texts(value), json_value(canonical(value)))

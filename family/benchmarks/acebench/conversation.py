@@ -86,7 +86,10 @@ class TalkJob(ItemJob):
                 text = yield NeedUser(())
                 talk.user.append(text if isinstance(text, str) else text.text)
             else:
-                prompt = tuple(Message(role, text) for role, text in talk.messages)  # type: ignore[arg-type]
+                prompt = tuple(
+                    Message(role, text)  # type: ignore[arg-type]
+                    for role, text in talk.messages
+                )
                 reply: Reply = yield NeedText(prompt, 0, len(talk.policy))
                 if reply.end != "stop":
                     end = reply.end

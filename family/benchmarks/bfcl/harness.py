@@ -123,7 +123,9 @@ def taken(
     as all that they can refer to, or all of one that imports nothing but the standard library."""
     module = types.ModuleType(f"{__name__}.{Path(member).stem}")
     vars(module).update(context or {})
-    exec(_code(file, member, None if names is None else tuple(names)), vars(module))  # noqa: S102 its hash is checked
+    # its hash is checked
+    code = _code(file, member, None if names is None else tuple(names))
+    exec(code, vars(module))  # noqa: S102
     return vars(module)
 
 

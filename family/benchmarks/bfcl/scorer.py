@@ -210,7 +210,8 @@ class Scorer:
                 self.runner.ReturnFormat(language),
             )
             return bool(verdict["valid"])
-        except Exception:  # noqa: BLE001 its comparison has raised, and the entry is not among the valid ones
+        except Exception:  # noqa: BLE001
+            # its comparison has raised, and the entry is not among the valid ones
             return False
 
 

@@ -67,7 +67,8 @@ def decoded(result: Any, form: Form, category: str) -> list[JsonObject] | None:
         else:
             text = result.strip("`\n ").removeprefix("[").removesuffix("]")
             calls = None if len(text) > MAX_OUTPUT else call(language(category), text)
-    except Exception:  # noqa: BLE001 whatever goes wrong here, BFCL's own decoder has raised as well
+    except Exception:  # noqa: BLE001
+        # whatever goes wrong here, BFCL's own decoder has raised as well
         return None
     return (
         calls

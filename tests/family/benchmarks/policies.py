@@ -84,7 +84,8 @@ def earned(
     maker = benchmark.maker(settings)
     if user is not None:
         job = maker.job
-        maker.job = lambda task, before=None: replace(job(task, before), user=user)  # type: ignore[method-assign]
+        own: Any = maker
+        own.job = lambda task, before=None: replace(job(task, before), user=user)
     ended: list[Episode] = []
     left = slots(benchmark, chosen(benchmark, settings), 1)
     replies = partial(Replies, policy)

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from threading import Thread
 
@@ -83,9 +84,13 @@ def test_workers_that_die_or_hang_lose_no_variant_and_write_none_twice(tmp_path:
         playing = Thread(target=trainer.play, args=(KILLED,))
         playing.start()  # it waits for the daemon at every merge
         hit = 0
+
+        def reached(due: int) -> bool:
+            return len(variants(run.path)) >= due or idle(run.path, KILLED)
+
         while not idle(run.path, KILLED):
-            seen = len(variants(run.path))
-            until(lambda: len(variants(run.path)) >= seen + 12 or idle(run.path, KILLED))  # noqa: B023
+            due = len(variants(run.path)) + 12
+            until(partial(reached, due))
             if found := list(workers(daemon)):
                 os.kill(found[hit % len(found)], (signal.SIGKILL, signal.SIGSTOP)[hit % 4 == 3])
                 hit += 1

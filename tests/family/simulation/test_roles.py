@@ -227,7 +227,8 @@ def test_without_a_call_nobody_is_asked() -> None:
     unread = SimpleNamespace(calls=[], error="no call")
 
     def verdict(*steps: Any) -> Any:
-        return roles.without_asking(SimpleNamespace(turns=[SimpleNamespace(steps=steps)]))  # type: ignore[arg-type]
+        trace: Any = SimpleNamespace(turns=[SimpleNamespace(steps=steps)])
+        return roles.without_asking(trace)
 
     assert verdict(SimpleNamespace(calls=[], error=None)) == Outcome(
         0, RUBRIC_LEVELS, ("no tool was called",)

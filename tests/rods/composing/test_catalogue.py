@@ -163,11 +163,24 @@ def test_a_users_own_environment_is_composed_from_like_desk(type: str) -> None:
     for seed in range(12):
         rng = random.Random(seed)
         try:
-            plan = planning.plan(catalogue, environment, PlanShape(counts), type, rng=rng)  # type: ignore[arg-type]
+            plan = planning.plan(
+                catalogue,
+                environment,
+                PlanShape(counts),
+                type,  # type: ignore[arg-type]
+                rng=rng,
+            )
             state = bind.fresh_state(catalogue, plan, None, rng)
             draft = bind.realise(environment, catalogue, plan, state, bind.random_chooser(rng))
             texts = wording.rewrite(catalogue, draft, narrative=True, rng=rng)
-            task = task_types.apply(catalogue, environment, draft, texts, type, rng)  # type: ignore[arg-type]
+            task = task_types.apply(
+                catalogue,
+                environment,
+                draft,
+                texts,
+                type,  # type: ignore[arg-type]
+                rng,
+            )
         except ComposeError:
             continue
         accepted += not style(task, catalogue.book.longest + wording.SLACK)

@@ -8,7 +8,7 @@ import json
 import re
 import ssl
 import subprocess
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from shutil import which
@@ -115,8 +115,8 @@ async def serving(pem: Path | None, port: int = 0, *, cut: bool = False) -> Asyn
     if pem is not None:
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.load_cert_chain(pem)
-    how: Callable[..., object] = server.cut if cut else server.serve
-    listening = await asyncio.start_server(how, "127.0.0.1", port, ssl=context)  # type: ignore[arg-type]
+    how: Any = server.cut if cut else server.serve
+    listening = await asyncio.start_server(how, "127.0.0.1", port, ssl=context)
     server.url = f"https://127.0.0.1:{listening.sockets[0].getsockname()[1]}/v1"
     try:
         yield server

@@ -115,7 +115,8 @@ def test_padding_keeps_what_was_there_in_front(book: Catalogue) -> None:
     from rods.composing.records import Draft
 
     state = made(book, "fs_read", "tr_history", "tv_history")
-    padded = book.pad(Draft(None, state, ()), frozenset({"budget"}), random.Random(3))  # type: ignore[arg-type]
+    draft = Draft(None, state, ())  # type: ignore[arg-type]
+    padded = book.pad(draft, frozenset({"budget"}), random.Random(3))
     assert padded["long_context"] and not state["long_context"]
     assert list(current(padded).files)[: len(current(state).files)] == list(current(state).files)
     for group, part in (("TradingBot", "orders"), ("TravelAPI", "booking_record")):

@@ -67,7 +67,8 @@ class _Datetime(datetime.datetime, metaclass=_Kind):
 
     @classmethod
     def utcnow(cls):
-        return cls.fromtimestamp(NOW, datetime.timezone.utc).replace(tzinfo=None)  # noqa: UP017 - older Pythons too
+        # older Pythons too
+        return cls.fromtimestamp(NOW, datetime.timezone.utc).replace(tzinfo=None)  # noqa: UP017
 
 
 class _Date(datetime.date, metaclass=_Kind):

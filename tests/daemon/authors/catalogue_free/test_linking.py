@@ -133,7 +133,8 @@ async def test_the_depth_of_a_draft_is_that_of_its_profile(stub: Stub) -> None:
             assignment(), plan, await who.author.initial_state(assignment(), plan)
         )
     assert linking.depth(draft) == 2
-    assert profile(load("desk"), variant).depth == assignment().profile.depth  # type: ignore[arg-type]
+    found = profile(load("desk"), variant)  # type: ignore[arg-type]
+    assert found.depth == assignment().profile.depth
 
 
 def test_of_a_state_that_is_made_of_calls_values_are_what_probes_show_and_no_names_of_tools() -> (
