@@ -269,7 +269,8 @@ def _blurred(
     family = catalogue.family(slot.domain)
     vague = rng.choice(book.vague[family])
     blurred = _word(slot.text).sub(lambda _: vague, request)
-    supplied = rng.choice(book.supply[family]).format(value=slot.text)
+    said = wording.quoted(slot, strict=fair)
+    supplied = rng.choice(book.supply[family]).format(value=said).replace("''", "'")
     return (
         blurred,
         supplied,
