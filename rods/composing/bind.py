@@ -329,9 +329,8 @@ class _Binder:
         was met: of its family, or an identifier that looks alike. So it may where the last turn did
         not speak of it. From now on it is met."""
         family = self.catalogue.family(kind)
-        form = form_of(own[0])
         unclear = all(value not in own for _, value in self.met[self.lately :]) or any(
-            value not in own and (other == family or "a" != form == form_of(value))
+            value not in own and (other == family or "a" != form_of(own[0]) == form_of(value))
             for other, value in self.met
         )
         self.met.append((family, own[0]))

@@ -269,8 +269,9 @@ def _blurred(
     family = catalogue.family(slot.domain)
     vague = rng.choice(book.vague[family])
     blurred = _word(slot.text).sub(lambda _: vague, request)
-    said = wording.quoted(slot, strict=fair)
-    supplied = rng.choice(book.supply[family]).format(value=said).replace("''", "'")
+    supplied = (
+        rng.choice(book.supply[family]).format(value=wording.quoted(slot, fair)).replace("''", "'")
+    )
     return (
         blurred,
         supplied,

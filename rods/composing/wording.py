@@ -100,7 +100,7 @@ def _served(
     for index, turn in enumerate(draft.turns):
         for recipe in dict.fromkeys(catalogue.recipes[bound.recipe] for bound in turn):
             # whatever else it tells of might be served in a first turn in which no call is right
-            if recipe.purpose and (draft.turns[0] or index == 1):
+            if recipe.purpose and (draft.turns[0] or recipe.name == draft.turns[1][0].recipe):
                 wanted.setdefault(rng.choice(recipe.purpose), index)
     first, *others = [*wanted] or [""]
     last = rng.choice(others) if others else first
@@ -217,7 +217,7 @@ def _clause(
             words = book.things[slot.domain]
             fields[name] = rng.choice(words.back if back else words.explicit).format(noun=slot.text)
         else:
-            fields[name] = rng.choice(book.again[family]) if back else quoted(slot, strict=strict)
+            fields[name] = rng.choice(book.again[family]) if back else quoted(slot, strict)
     try:
         return rng.choice(request.recipe.phrases).format_map(fields).replace("''", "'")
     except KeyError as error:
@@ -225,11 +225,12 @@ def _clause(
         raise ComposeError("query_gen_failed", detail, function=request.recipe.name) from error
 
 
-def quoted(slot: Slot, *, strict: bool) -> str:
+def quoted(slot: Slot, strict: bool) -> str:
     """What is said for a slot; where it is `strict`, in quotation marks when its words would run on
     into the sentence: "the text is not ready". A phrase may have them already."""
-    runs = strict and slot.text == slot.value and runs_on(slot.text)
-    return f"'{slot.text}'" if runs else slot.text
+    if strict and slot.text == slot.value and runs_on(slot.text):
+        return f"'{slot.text}'"
+    return slot.text
 
 
 def _sentence(text: str) -> str:
