@@ -274,9 +274,11 @@ class Referent:
         one of two that were named last."""
         picked = self.picked(text)
         nouns = nouns_of([self.name, *(mention.name for mention in self.own)])
-        rival = self.rival
-        if self.identifies and self.own[-1].turn < turn and not LATELY.search(text.folded):
-            rival = self.former
+        rival = (
+            self.former
+            if self.own[-1].turn < turn and not LATELY.search(text.folded)
+            else self.rival
+        )
         if rival is not None and not picked:
             return f"{rival!r} fits the words as well"
         if understood:
