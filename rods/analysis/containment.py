@@ -211,6 +211,12 @@ def leaves(value: Any, name: str = "", *, keys: bool = False) -> Iterator[tuple[
         yield name, value
 
 
+def form_of(value: Any) -> str:
+    """What an identifier looks like: "a.a" for "notes.txt", "A" for "AAPL", "000" for a number of
+    three digits; "a" also for any ordinary word."""
+    return re.sub("[a-z]+", "a", re.sub("[A-Z]+", "A", re.sub(r"\d", "0", str(value))))
+
+
 def key_of(value: Any) -> Any:
     """A hashable form in which equal values are equal: numbers by value, texts folded, True apart
     from 1."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from rods.analysis.containment import form_of
 from rods.analysis.flows import Flow
 from rods.calls import Call
 from rods.canonical import JsonMapping, JsonObject, canonical, frozen
@@ -160,6 +161,9 @@ class _Binder:
     # things of this turn: "the same" might mean them
     touched: JsonObject = field(default_factory=dict)
     calls: list[tuple[Call, Result]] = field(default_factory=list)  # all so far
+    # what was said, given or taken up so far: family, or kind, and value
+    met: list[tuple[str, Any]] = field(default_factory=list)
+    lately: int = 0  # how many of them before the last turn
     # of the recipe in hand
     turn: int = 0
     place: int = 0
@@ -172,6 +176,7 @@ class _Binder:
 
     def turn_of(self, number: int, planned: PlannedTurn) -> tuple[BoundCall, ...]:
         self.turn = number
+        before = len(self.met)
         recipes = [self.catalogue.recipe(name, number) for name in planned.recipes]
         if tuple(tool for recipe in recipes for tool in recipe.tools) != planned.tools:
             raise ComposeError(
@@ -195,6 +200,7 @@ class _Binder:
             self.lone[kind] = value if self.lone.get(kind) == value else None
         self.fresh.clear()
         self.touched.clear()
+        self.lately = before
         return tuple(bound)
 
     def _recipe_bound(self) -> list[BoundCall]:
@@ -235,6 +241,7 @@ class _Binder:
                 else str(self.chosen.get(gift.noun, gift.noun))
             )
             things[kind] = _Thing(value, flow, noun, self.turn, alone)
+            self.met.append((self.catalogue.family(kind), value))
         for kind in self.recipe.ends:
             self.things.pop(kind, None)
         self.things |= things
@@ -267,15 +274,12 @@ class _Binder:
                 )
             self.chosen[source.kind] = self.touched[source.kind] = thing.value
             if source.kind not in self.slots:
-                latest = [*self.fresh.get(source.kind, ())]
-                # None after several
-                latest += [self.lone[source.kind]] if source.kind in self.mentioned else []
                 self.slots[source.kind] = Slot(
                     source.kind,
                     thing.noun,
                     thing=True,
                     repeats=thing.alone,
-                    others=any(value != thing.value for value in latest),
+                    others=self._unclear(source.kind, thing.value, thing.noun),
                 )
             self._fills(source.kind, step, parameter)
             earlier = thing.flow.source == "user" and thing.turn < self.turn
@@ -312,7 +316,25 @@ class _Binder:
         elsewhere = family in self.fresh or self.touched.get(family, value) != value
         latest = self.lone.get(family) == value and not elsewhere
         self.fresh.setdefault(family, []).append(value)
-        self.slots[source.slot] = Slot(source.domain, spoken(chosen), repeats=latest, value=value)
+        self.slots[source.slot] = Slot(
+            source.domain,
+            spoken(chosen),
+            repeats=latest,
+            value=value,
+            others=self._unclear(source.domain, value),
+        )
+
+    def _unclear(self, kind: str, *own: Any) -> bool:
+        """Whether a reference to what has one of the values `own` could mean something else that
+        was met: of its family, or an identifier that looks alike. So it may where the last turn did
+        not speak of it. From now on it is met."""
+        family = self.catalogue.family(kind)
+        unclear = all(value not in own for _, value in self.met[self.lately :]) or any(
+            value not in own and (other == family or "a" != form_of(own[0]) == form_of(value))
+            for other, value in self.met
+        )
+        self.met.append((family, own[0]))
+        return unclear
 
     def _fills(self, slot: str, step: int, parameter: str) -> None:
         fills = self.slots[slot].fills

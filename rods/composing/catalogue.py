@@ -199,9 +199,9 @@ class Slot:
     `domain` (`thing`).
 
     `text` are the words, for a thing those of its noun. `repeats` marks what an earlier turn has
-    already mentioned and nothing of its kind since, so that a back reference is clear; not of a
-    thing where the user last named `others` of its kind. `fills` are the (step, parameter) it goes
-    to; `value` is what was said (None for a thing)."""
+    already mentioned and nothing of its kind since, so that a back reference is clear; not where it
+    might mean `others`, or the turn before did not have it. `fills` are the (step, parameter) it
+    goes to; `value` is what was said (None for a thing)."""
 
     domain: str
     text: str

@@ -269,7 +269,9 @@ def _blurred(
     family = catalogue.family(slot.domain)
     vague = rng.choice(book.vague[family])
     blurred = _word(slot.text).sub(lambda _: vague, request)
-    supplied = rng.choice(book.supply[family]).format(value=slot.text)
+    supplied = (
+        rng.choice(book.supply[family]).format(value=wording.quoted(slot, fair)).replace("''", "'")
+    )
     return (
         blurred,
         supplied,

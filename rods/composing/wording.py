@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from rods.canonical import frozen
 from rods.composing.catalogue import Catalogue, PhraseBook, Recipe, Slot, Story
+from rods.composing.lexicon import runs_on
 from rods.composing.records import BoundCall, ComposeError, Draft
 
 BACK = 0.75  # probability that a holistic rewrite refers back where it clearly can
@@ -98,7 +99,8 @@ def _served(
     wanted = dict[str, int]()
     for index, turn in enumerate(draft.turns):
         for recipe in dict.fromkeys(catalogue.recipes[bound.recipe] for bound in turn):
-            if recipe.purpose:
+            # whatever else it tells of might be served in a first turn in which no call is right
+            if recipe.purpose and (draft.turns[0] or recipe.name == draft.turns[1][0].recipe):
                 wanted.setdefault(rng.choice(recipe.purpose), index)
     first, *others = [*wanted] or [""]
     last = rng.choice(others) if others else first
@@ -138,8 +140,8 @@ def parted(
         key=len,
         default="",
     )
-    first = _turn(catalogue, asked[:1], lead, holistic=False, fit=False, rng=rng)
-    return first, _turn(catalogue, asked[1:], "", holistic=False, fit=False, rng=rng)
+    first = _turn(catalogue, asked[:1], lead, holistic=False, fit=True, rng=rng)
+    return first, _turn(catalogue, asked[1:], "", holistic=False, fit=True, rng=rng)
 
 
 def _story(book: PhraseBook, draft: Draft) -> Story | None:
@@ -215,12 +217,20 @@ def _clause(
             words = book.things[slot.domain]
             fields[name] = rng.choice(words.back if back else words.explicit).format(noun=slot.text)
         else:
-            fields[name] = rng.choice(book.again[family]) if back else slot.text
+            fields[name] = rng.choice(book.again[family]) if back else quoted(slot, strict)
     try:
-        return rng.choice(request.recipe.phrases).format_map(fields)
+        return rng.choice(request.recipe.phrases).format_map(fields).replace("''", "'")
     except KeyError as error:
         detail = f"a phrase of {request.recipe.name} has the unknown field {error}"
         raise ComposeError("query_gen_failed", detail, function=request.recipe.name) from error
+
+
+def quoted(slot: Slot, strict: bool) -> str:
+    """What is said for a slot; where it is `strict`, in quotation marks when its words would run on
+    into the sentence: "the text is not ready". A phrase may have them already."""
+    if strict and slot.text == slot.value and runs_on(slot.text):
+        return f"'{slot.text}'"
+    return slot.text
 
 
 def _sentence(text: str) -> str:

@@ -129,6 +129,10 @@ THAT = re.compile(r"(?<!s )\bthat\b(?! (?:an?|the|i|we|you|is|are|was|were|has|h
 DEFINITE = frozenset(("the", "my", "our", "your", "all"))
 INDEFINITE = frozenset(("a", "an", "any", "another", "some"))
 POSSESSIVE = ("'s", "’s", "s'", "s’")
+# means what was met last, where "the card" and "the same card" may mean any
+LATELY = re.compile(
+    r"\b(?:that|th[eo]se|this|it|its|the[my]|their|there|him|his|her|s?he|just|la(?:te)?st|new)\b"
+)
 AMOUNTS = frozenset(("amount", "sum", "total", "much", "mani", "valu", "figur"))  # stems
 PLACES = {"first": 0, "second": 1, "third": 2, "last": -1}
 WORD = re.compile(r"[^\W_]+(?:['’]s?)?")
@@ -217,14 +221,15 @@ def nouns_of(names: Iterable[str]) -> set[str]:
 class Referent:
     """A value that a turn's words may refer to. `name`: of its argument, unless it was met under
     quite another (a passenger may be a `member`, never a date); `own`: where it was met, `latest`
-    the last turn of it or its like; `rival`: a value that "that one" would mean as well, or rather;
-    `telling`: what only its own records have."""
+    the last turn of it or its like; `rival`: a value that "that one" would mean as well, or rather,
+    `former`: one that "the same one" would; `telling`: what only its own records have."""
 
     name: str
     identifies: bool
     amount: bool
     own: Sequence[Mention]
     rival: Any
+    former: Any
     telling: Mapping[Any, Any]
     latest: int
 
@@ -269,8 +274,13 @@ class Referent:
         one of two that were named last."""
         picked = self.picked(text)
         nouns = nouns_of([self.name, *(mention.name for mention in self.own)])
-        if self.rival is not None and not picked:
-            return f"{self.rival!r} fits the words as well"
+        rival = (
+            self.former
+            if self.own[-1].turn < turn and not LATELY.search(text.folded)
+            else self.rival
+        )
+        if rival is not None and not picked:
+            return f"{rival!r} fits the words as well"
         if understood:
             return ""
         if self.amount:
@@ -305,6 +315,7 @@ def referent(
     top = [mention for mention in alike if mention.turn == latest]
     top = [mention for mention in top if mention.count == 1] or top
     rival = next((mention.value for mention in top if mention in rivals), None)
+    former = next((mention.value for mention in rivals if mention.count == 1), rival)
     others = {key_of(value)}.union(
         *({key_of(mention.value), *mention.beside} for mention in rivals)
     )
@@ -319,6 +330,7 @@ def referent(
         is_amount(name, value, keys),
         own,
         rival,
+        former,
         telling,
         latest,
     )

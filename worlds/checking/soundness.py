@@ -51,7 +51,7 @@ def faults(catalogue: Catalogue, environment: Environment) -> list[str]:
         ("swaps", set(catalogue.swaps), tools.keys(), "tool"),
         ("lookups", set(catalogue.lookups), tools.keys(), "tool"),
         ("common", set(catalogue.common), tools.keys(), "tool"),
-        ("families", catalogue.families.keys(), catalogue.domains.keys(), "domain"),
+        ("families", catalogue.families.keys(), catalogue.domains.keys() | book.things, "domain"),
         ("thematic", catalogue.thematic, catalogue.domains.keys(), "domain"),
         ("silent", catalogue.silent, things, "thing"),
         ("things", book.things.keys(), things, "thing"),

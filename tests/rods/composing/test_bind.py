@@ -108,6 +108,23 @@ def test_repeats_are_marked_only_where_a_back_reference_is_clear() -> None:
     assert marked
 
 
+def test_others_that_a_reference_back_might_mean_are_marked() -> None:
+    said = [["plan_event"], ["room_for_it"]]
+    assert not drafted(planned(*said)).turns[1][0].slots["event"].others
+    late = drafted(planned(["plan_event"], ["see_balance"], ["room_for_it"]))
+    assert late.turns[2][0].slots["event"].others  # the turn before was about something else
+    other = drafted(planned(["plan_event"], ["look_up_event", "see_balance"], ["invite_address"]))
+    assert other.turns[2][0].slots["event"].others  # two events were named
+    marked = set()
+    for seed in range(12):  # the sender's address looks like the person's
+        draft = drafted(planned(["pass_to_person"], ["read_it", "mail_them"]), seed)
+        shown = draft.turns[1][0].result.value["sender"]
+        slot = draft.turns[1][1].slots["person"]
+        if shown != draft.turns[1][1].call.arguments["address"]:
+            marked.add(slot.others)
+    assert marked == {True}
+
+
 def _error(plan: Plan, state: dict[str, object] | None = None) -> ComposeError:
     with pytest.raises(ComposeError) as caught:
         drafted(plan, state=state)

@@ -115,6 +115,17 @@ def test_miss_param_asks_for_the_rest_once_the_value_is_supplied() -> None:
         assert style(task, desk().book.longest + wording.SLACK) == []
 
 
+def test_a_text_that_is_supplied_stands_in_quotation_marks() -> None:
+    supplied = 0
+    for seed in range(20):
+        task, _ = made(planned(["see_day"], [], ["mail_address"]), "miss_param", seed)
+        gap = task.provenance["missing"][0]
+        if gap["domain"] == "text":
+            supplied += 1
+            assert f"'{gap['value']}'" in task.script[2]
+    assert supplied
+
+
 def test_value_that_was_said_before_is_never_the_missing_one() -> None:
     for seed in range(40):
         draft = drafted(planned(["see_balance"], [], ["take_in"]), seed)

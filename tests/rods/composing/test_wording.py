@@ -189,6 +189,31 @@ def test_an_opening_says_what_the_calls_serve_and_no_topic_is_told() -> None:
     assert len(set(opened)) >= 0.8 * len(opened)
 
 
+def test_a_value_of_several_words_stands_in_quotation_marks_in_a_variant() -> None:
+    draft = drafted(planned(["plan_event"], ["mail_person"]))
+    text = draft.turns[1][-1].call.arguments["text"]
+    for seed in range(6):
+        served = wording.rewrite(
+            desk(), draft, narrative=True, served=True, rng=random.Random(seed)
+        )
+        assert f"'{text}'" in served[1] and f"'{text}'" not in _rewrite(draft, seed)[1]
+
+
+def test_an_opening_in_a_turn_without_calls_tells_of_nothing_that_could_be_served_there() -> None:
+    draft = drafted(planned([], ["take_in", "see_balance"], ["see_today"]))
+    told = {
+        text
+        for seed in range(20)
+        for text in wording.rewrite(
+            desk(), draft, narrative=True, served=True, rng=random.Random(seed)
+        )
+    }
+    recipes = desk().recipes
+    others = (*recipes["see_balance"].purpose, *recipes["see_today"].purpose)
+    assert any(purpose in text for text in told for purpose in recipes["take_in"].purpose)
+    assert not any(purpose in text for text in told for purpose in others)
+
+
 def test_where_no_opening_was_told_no_turn_comes_back_to_it() -> None:
     book = desk().book
     dropped = 0

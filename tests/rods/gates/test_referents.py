@@ -122,6 +122,14 @@ def test_that_one_means_the_last_and_the_only_one_of_its_turn() -> None:
     assert "fits the words as well" in told(("Show me RA101 and RA118.", (SEE, OTHER)), onto)[0]
 
 
+def test_after_a_second_one_the_same_one_may_be_either() -> None:
+    see = ("Show me RA101.", (SEE,))
+    other = ("Show me RA118.", (OTHER,))
+    for text in ("Move booking 537 to the flight.", "Move booking 537 to the same flight."):
+        assert "'RA101' fits the words as well" in told(see, other, (text, (REBOOK,)))[0]
+        assert told(other, (text, (REBOOK,))) == []
+
+
 def test_an_indefinite_phrase_or_the_noun_of_another_thing_does_not_refer() -> None:
     found = ("Which booking has Tobias Lind?", (BOOKED,))
     assert told(found, ("Add 2 bags to that booking.", (BAGS,))) == []
