@@ -32,7 +32,7 @@ def _needless(calls, state):
     return [(turn, index) for turn, index, why in told if "nobody" not in why]
 
 
-CAR = {"classes": ["VehicleControlAPI"], "scenario": {"VehicleControlAPI": {"fuelLevel": 6.0}}}
+CAR = {"classes": ["VehicleControlAPI"], "config": {"VehicleControlAPI": {"fuelLevel": 6.0}}}
 FILL = Call("fillFuelTank", {"fuelAmount": 19})
 FUEL = Call("displayCarStatus", {"option": "fuel"})
 WARM = Call("adjustClimateControl", {"temperature": 25, "fanSpeed": 20})
