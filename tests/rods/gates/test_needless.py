@@ -54,7 +54,7 @@ COOL_TOO = Call("adjustClimateControl", {"temperature": 20, "fanSpeed": 30})
     ],
 )
 def test_what_is_known_set_or_undone(calls, refused):
-    assert _needless(calls, CAR) == refused
+    assert sorted(set(_needless(calls, CAR))) == refused
 
 
 def test_a_tool_with_a_twin_is_named():
