@@ -311,6 +311,10 @@ class Catalogue:
     #: tool → two arguments that are easily swapped
     swaps: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     lookups: frozenset[str] = frozenset()  #: tools that only read
+    #: tool → the arguments by which what it makes is one thing: nobody wants it twice
+    once: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    #: tool → words of which the user says one, since another tool answers the same request
+    named: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     #: tools shown with a task at most: all of the classes in use, thinned out by chance
     shown: int = 40
     #: tool and parameter names that are ordinary words, so that users may say them

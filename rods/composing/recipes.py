@@ -189,6 +189,8 @@ class RecipeTables(BaseModel, extra="forbid", frozen=True):
     siblings: tuple[tuple[str, str], ...] = ()
     swaps: dict[str, tuple[str, str]] = {}
     lookups: frozenset[str] = frozenset()
+    once: dict[str, Texts] = {}
+    named: dict[str, Texts] = {}
     thematic: frozenset[str] = frozenset()
     ordinary: frozenset[str] = frozenset()
     silent: frozenset[str] = frozenset()

@@ -9,6 +9,7 @@ from rods.environments.base import Environment
 from rods.faults import Gate, GateRejection, Reason
 from rods.gates.ground_truth import Checked, arguments, misjudged, replayed, tools
 from rods.gates.missing import missing
+from rods.gates.needless import needless
 from rods.gates.similarity import SimilarityIndex, contamination, repeats
 from rods.gates.texts import leaks, requests
 from rods.gates.values import grounding, referents
@@ -41,6 +42,7 @@ def check(
             ("requests", requests(environment, task, results) if gates.requests else []),
             ("referents", referents(environment, task, results) if gates.referents else []),
             ("missing", missing(environment, task, results, fair=fair) if gates.missing else []),
+            ("repeats", needless(environment, task, results) if gates.repeats else []),
         ]
     lacking = ["its ground truth does not run here, so it has no profile"]
     unlike = lacking if shape is None else isomorphic(root, shape, gates)

@@ -99,22 +99,28 @@ def requests(environment: Environment, task: Task, results: Results) -> list[Rea
 def unasked(environment: Environment, task: Task, results: Results) -> list[Reason]:
     """Calls that nobody asks for; empty when each has a reason."""
     book = lexicon(environment)
+    named = {} if book.catalogue is None else book.catalogue.named
     doubtful = []
+    open_to_two: list[Reason] = []
     outputs: list[Output] = []
     for turn, calls in enumerate(task.calls):
         text = asked(task, turn)
         scores = book.asks(stems(text), [call.name for call in calls])
         request = Text.of(text)
         for index, call in enumerate(calls):
+            words = named.get(call.name, ("",))
+            if not any(word in text.casefold() for word in words):
+                why = f"another tool does it too, and nobody says {words[0]!r}"
+                open_to_two.append(Reason(why, turn, index))
             enough = LITTLE if _about(call, request, outputs) else ENOUGH
             if scores[call.name] < enough and not _needed(environment, task, results, turn, index):
                 doubtful.append((turn, index))
             outputs.append(Output((turn, index), call, results[turn][index]))
     if not doubtful:
-        return []
+        return open_to_two
     readings = None if book.catalogue is None else read(book.catalogue, environment, task, results)
     unread = [place for place in doubtful if readings is None or not readings[place[0]]]
-    return [
+    return open_to_two + [
         Reason(f"nobody asks for {task.calls[turn][index]}", turn, index) for turn, index in unread
     ]
 

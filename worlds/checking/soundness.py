@@ -49,6 +49,8 @@ def faults(catalogue: Catalogue, environment: Environment) -> list[str]:
     for label, listed, names, what in (
         ("siblings", {*catalogue.siblings, *catalogue.siblings.values()}, tools.keys(), "tool"),
         ("swaps", set(catalogue.swaps), tools.keys(), "tool"),
+        ("once", set(catalogue.once), tools.keys(), "tool"),
+        ("named", set(catalogue.named), tools.keys(), "tool"),
         ("lookups", set(catalogue.lookups), tools.keys(), "tool"),
         ("common", set(catalogue.common), tools.keys(), "tool"),
         ("families", catalogue.families.keys(), catalogue.domains.keys() | book.things, "domain"),

@@ -1,0 +1,64 @@
+"""Calls that nobody needs are refused by what they do, not by their words."""
+
+import pytest
+
+from rods.calls import Call
+from rods.environments.base import reference
+from rods.gates.ground_truth import run
+from rods.gates.needless import needless
+from rods.gates.texts import unasked
+from rods.tasks import Task
+from tests.environments import load
+
+
+def _told(world, calls, state=None, script=None):
+    environment = load(world)
+    task = Task(
+        reference(environment),
+        "base",
+        script or tuple("x" for _ in calls),
+        calls,
+        tuple(environment.tools()),
+        state=state or {},
+    )
+    results = run(environment, task)
+    assert all(result.error is None for turn in results for result in turn), results
+    told = [*needless(environment, task, results), *unasked(environment, task, results)]
+    return [(reason.turn, reason.call, reason.text) for reason in told]
+
+
+def _needless(calls, state):
+    told = _told("bfcl", calls, state)
+    return [(turn, index) for turn, index, why in told if "nobody" not in why]
+
+
+CAR = {"classes": ["VehicleControlAPI"], "config": {"VehicleControlAPI": {"fuelLevel": 6.0}}}
+FILL = Call("fillFuelTank", {"fuelAmount": 19})
+FUEL = Call("displayCarStatus", {"option": "fuel"})
+WARM = Call("adjustClimateControl", {"temperature": 25, "fanSpeed": 20})
+COOL = Call("adjustClimateControl", {"temperature": 20})
+COOL_TOO = Call("adjustClimateControl", {"temperature": 20, "fanSpeed": 30})
+
+
+@pytest.mark.parametrize(
+    ("calls", "refused"),
+    [
+        (((FUEL,), (FUEL,)), [(1, 0)]),
+        (((FUEL,), (FILL,), (FILL,)), []),
+        (((FILL, FUEL),), [(0, 1)]),
+        (((FUEL,), (FILL,), (WARM,)), []),
+        (((WARM, COOL_TOO),), [(0, 1)]),
+        (((WARM,), (FILL,), (FUEL, COOL_TOO)), [(2, 0)]),
+        (((WARM,), (Call("get_current_speed", {}),), (FILL,), (COOL,)), [(3, 0)]),
+        (((WARM,), (WARM,)), [(1, 0)]),
+    ],
+)
+def test_what_is_known_set_or_undone(calls, refused):
+    assert sorted(set(_needless(calls, CAR))) == refused
+
+
+def test_a_tool_with_a_twin_is_named():
+    asks = Call("get_outside_temperature_from_google", {})
+    for text, refused in (("How warm is it outside?", True), ("Ask Google how warm it is.", False)):
+        told = _told("bfcl", ((asks,),), CAR, (text,))
+        assert any("another tool does it too" in why for _, _, why in told) is refused
