@@ -41,7 +41,7 @@ Requests = Annotated[
 @APP.default
 def stand_in(*, port: Port = 0, url_file: UrlFile = None, requests: Requests = None) -> None:
     """Play every role of a language model, by rule, until Ctrl-C, to try things without one: of the
-    author of variants, of simulated tools, users and verifiers, and of models that write worlds.
+    author of variants, of simulated tools, users and verifiers, and of feedback's agents.
 
     Prints the endpoint as the configuration wants it."""
     with ExitStack() as opened:

@@ -42,7 +42,6 @@ PROVIDES: "Provides" = {
     "kinds": _kind,
     "open_tasks": Scenarios(),
     "operation": {"writing": Writing(), "writers": WriterRoles()},
-    "stand_ins": "rods.family.environments.stand_in",
     "verbs": {
         "env generate": (
             "rods.family.environments.verbs:generate_worlds",

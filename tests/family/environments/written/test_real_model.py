@@ -104,7 +104,7 @@ async def test_a_small_model_goes_through_every_stage_beside_the_stub(
         **{stage: Role(reason=40, tokens=SHORT.get(stage, 160)) for stage in STAGES}
     )
     with (
-        Stub(Script(answer="bench.fixtures.llm_stub.roles:answer")) as stub,
+        Stub(Script(answer="bench.fixtures.llm_stub.writers:answer")) as stub,
         WritingRecord(tmp_path / "stub") as record,
     ):
         async with Client([Endpoint(model="stub", urls=(stub.url,))]) as client:

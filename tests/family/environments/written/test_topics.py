@@ -17,7 +17,7 @@ from rods.family.environments.written.writing import distinct, embed, find_topic
 from rods.llm import Client
 from rods.llm.records import EndpointError
 
-ROLES = "bench.fixtures.llm_stub.roles:answer"
+ROLES = "bench.fixtures.llm_stub.writers:answer"
 LIBRARY = (
     "The lending desk of a public library, where members borrow books for some weeks and may "
     "reserve others."
