@@ -33,6 +33,8 @@ from rods.tasks import RETURN_SENTENCE, Task
 FIRST = 24
 NEAR = 6
 SECOND = 12
+RECORD = 8  # leaves at most of what counts as a record, in its two states together
+CONSTANTS = (0, -1, 0.5)  # subtract from 0, multiply by -1, raise to the power 0.5
 WAITING = 8  # so many times fewer where calls wait for another process
 
 
@@ -246,10 +248,18 @@ class _Search:
         calls = (*served.earlier, *served.calls[:place])
         own = [item for one in served.calls[place:] for item in one.arguments.items()]
         texts = task.script[: served.turn + 1]
-        self.world, self.pool = after(served.environment, task.state, calls, texts, own)
+        self.world, known = after(served.environment, task.state, calls, texts, own)
         self.target = self.world.fork()
         result = self.target.call(call)
         self.reads = self.world.same_state(self.target)
+        self.known = {key_of(value) for _, value in known.values}
+        # the likeliest: what the call takes, that as a list, and what arithmetic turns it by
+        taken = [value for value in call.arguments.values() if isinstance(value, int | float)]
+        self.likely = KnownValues()
+        if self.reads and taken:
+            self.likely.add_all(("", value) for value in (*taken, *CONSTANTS, taken))
+        self.pool = KnownValues()
+        self.places: set[Any] = set()  # of the small records that the call changes
         self.goal = goal = _state(self.target) if features.snapshot else None
         if goal is not None and not self.reads:
             # equal states may be written otherwise after a call: the one most like the target
@@ -257,12 +267,27 @@ class _Search:
             same = [look.world for look in looks if look.world.same_state(self.world)]
             self.world = min((self.world, *same), key=lambda world: _apart(world, goal))
             self.far = _apart(self.world, goal)
-        if self.reads or self.goal is None:
+        if self.reads or goal is None:
             sources = [*leaves(dict(call.arguments))]
             facts = [(name, _plain(leaf)) for name, leaf, _ in telling(call, result) if self.reads]
         else:
-            sources = self.pool.values
-            facts = [(str(path[-1]), key) for path, key in self.goal - _state(self.world)]
+            sources = known.values
+            now = _state(self.world)
+            changes = goal - now
+            sizes = Counter(path[:-1] for path, _ in goal | now)
+            self.places = {
+                path[:-1] for path, _ in changes + (now - goal) if sizes[path[:-1]] <= RECORD
+            }
+            facts = [
+                (str(path[-1]), key)
+                for path, key in goal
+                if path[:-1] in self.places or (path, key) in changes
+            ]
+            # what a call counts on from a number can be worked out, and set
+            numbers = [(name, key) for name, key in facts if isinstance(key, int | float)]
+            self.pool.add_all(fact for fact in numbers if fact[1] not in self.known)
+            self.pool.add_all(("", key) for _, key in numbers if key in self.known)
+        self.pool.add_all((*call.arguments.items(), *known.values))
         keys = {key_of(value) for _, value in sources}
         self.wanted = [
             (name, leaf) for name, leaf in facts if key_of(leaf) not in keys and not is_small(leaf)
@@ -279,20 +304,33 @@ class _Search:
             for far, path in paths:
                 pool = KnownValues()
                 for tried in reversed(path):
+                    pool.add_all(tried.call.arguments.items())
                     pool.add_all(leaves(value_of(tried.result)))
                 pool.add_all(self.pool.values)
                 calls = plausible(self.tools, pool, share, every=self.waits)
-                for tried in attempts(path[-1].world if path else self.world, calls):
+                if not path:
+                    calls = itertools.chain(plausible(self.tools, self.likely, SECOND), calls)
+                world = path[-1].world if path else self.world
+                for tried in attempts(world, calls):
                     distance = self._distance(*path, tried)
                     if not distance if self.reads else tried.world.same_state(self.target):
                         return ", ".join(str(one.call) for one in (*path, tried))
-                    if distance < far:
+                    if distance < far or self._only_there(tried.world, world):
                         nearer.append((distance, (*path, tried)))
             farthest_first = sorted(nearer, key=lambda pair: pair[0])[::-1]
             # a tool stands where its farthest call does, with its nearest one
             paths = list({pair[1][-1].call.name: pair for pair in farthest_first}.values())
             paths = paths[::-1][:NEAR]
         return ""
+
+    def _only_there(self, world: Instance, before: Instance) -> bool:
+        """Whether `world` is another one than `before`, and differs from the target only in small
+        records that the call changes, too: what was removed can be made anew."""
+        if self.goal is None or not self.places or world.same_state(before):
+            return False
+        now = _state(world)
+        apart = (now - self.goal) + (self.goal - now)
+        return all(path[:-1] in self.places for path, _ in apart)
 
     def _distance(self, *path: Tried) -> int:
         """How many wanted values no call of `path` shows without being given it, and how many
@@ -302,11 +340,16 @@ class _Search:
         arguments = {
             key_of(leaf) for tried in path for _, leaf in leaves(dict(tried.call.arguments))
         }
-        lacking = sum(
-            (self.reads and key_of(leaf) in arguments)
-            or not any(output.has(name, leaf) for output in outputs)
+        shown = [
+            key_of(leaf)
             for name, leaf in self.wanted
-        )
+            if any(output.has(name, leaf) for output in outputs)
+        ]
+        if self.reads:  # who is given a value shows it beside another one
+            beside = any(key not in arguments for key in shown)
+            given = arguments - self.known if beside else arguments
+            shown = [key for key in shown if key not in given]
+        lacking = len(self.wanted) - len(shown)
         world = path[-1].world if path else self.world
         if self.reads:
             return lacking
