@@ -116,6 +116,7 @@ class ProceduralAuthor:
             wording.rewrite,
             narrative=bool(draft.plan.narrative),
             served=True,
+            declined=not assignment.profile.calls_per_turn[0],
             rng=assignment.rng("rewrite"),
         )
         return await self._compute(rewrite, self.catalogue, draft)

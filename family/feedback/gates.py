@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rods.analysis.containment import WORD, Text, is_small, key_of, leaves, stem
-from rods.analysis.flows import value_of
 from rods.analysis.plausible_calls import KnownValues, documented, options, plausible
 from rods.analysis.sampling import WORDS
 from rods.calls import Call
 from rods.canonical import frozen
 from rods.environments.base import Environment, Instance, Parameter, Result, Tool
+from rods.environments.failing import value_of
 from rods.family.feedback.failures import pattern, shape
 from rods.family.feedback.hints import tools_named
 from rods.tasks import AnyTask, Task

@@ -12,10 +12,11 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any, Literal
 
-from rods.analysis.containment import Text, akin, is_small, key_of, leaves, read_json
+from rods.analysis.containment import Text, akin, is_small, key_of, leaves
 from rods.calls import Call
 from rods.canonical import JsonObject, frozen
 from rods.environments.base import Result, Results, Tool, Tools
+from rods.environments.failing import value_of
 from rods.tasks import Task
 
 
@@ -66,11 +67,6 @@ class Output:
     def mentions(self, value: Any) -> bool:
         """Whether the value stands inside a longer text of the result."""
         return isinstance(value, str) and not is_small(value) and self.text.contains_exact(value)
-
-
-def value_of(result: Result) -> Any:
-    """What a call returned: its value, else its text, read as JSON where it is that."""
-    return read_json(result.text) if result.value is None else result.value
 
 
 def entries(

@@ -313,6 +313,8 @@ class Catalogue:
     lookups: frozenset[str] = frozenset()  #: tools that only read
     #: tool → the arguments by which what it makes is one thing: nobody wants it twice
     once: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    #: tools whose answer may be known or told without them: none is held out
+    known: frozenset[str] = frozenset()
     #: tool → words of which the user says one, since another tool answers the same request
     named: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     #: tools shown with a task at most: all of the classes in use, thinned out by chance

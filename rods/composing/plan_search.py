@@ -421,12 +421,13 @@ def deniable(
     fair: bool = True,
 ) -> bool:
     """Whether a turn without calls can precede a turn of these recipes: for miss_func it calls a
-    tool that no earlier turn `used`, for miss_param the user says a value that the phrase book can
-    blur. Where nothing of the turn may be possible before (`fair`), each recipe has such a tool or
-    takes up what another one of the turn gives, and such a value belongs to the first. Other types
-    have no such turns."""
+    tool that no earlier turn `used` and that is not `known`, for miss_param the user says a value
+    that the phrase book can blur. Where nothing of the turn may be possible before (`fair`), each
+    recipe has such a tool or takes up what another one of the turn gives, and such a value belongs
+    to the first. Other types have no such turns."""
     if type == "miss_func":
-        new = [not used.issuperset(recipe.tools) for recipe in chosen]
+        needed = used | catalogue.known
+        new = [not needed.issuperset(recipe.tools) for recipe in chosen]
         if not fair:
             return any(new)
         things: set[str] = set()

@@ -191,6 +191,7 @@ class RecipeTables(BaseModel, extra="forbid", frozen=True):
     lookups: frozenset[str] = frozenset()
     once: dict[str, Texts] = {}
     named: dict[str, Texts] = {}
+    known: frozenset[str] = frozenset()
     thematic: frozenset[str] = frozenset()
     ordinary: frozenset[str] = frozenset()
     silent: frozenset[str] = frozenset()

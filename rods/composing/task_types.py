@@ -153,9 +153,10 @@ def finished(
 
 
 def missable(catalogue: Catalogue, draft: Draft, turn: int) -> list[str]:
-    """The tools of `turn` that may be held out until it: no earlier turn uses them; rather those
+    """The tools of `turn` that may be held out until it: no earlier turn uses them, and what they
+    tell is not `known` without them; rather those
     that act than those that only read. Raises ComposeError("no_pattern") when there is none."""
-    before = {bound.call.name for calls in draft.turns[:turn] for bound in calls}
+    before = {bound.call.name for calls in draft.turns[:turn] for bound in calls} | catalogue.known
     tools = sorted({bound.call.name for bound in draft.turns[turn]} - before)
     if not tools:
         raise ComposeError("no_pattern", "every tool of the turn is needed earlier", turn=turn)
@@ -171,9 +172,9 @@ def removable(
 
     The tool is that of the recipe's first acting call, else of a look-up before it, or of any where
     all only look up, and besides each look-up before it that is `looked_for`: that the request
-    asks for by itself; no earlier turn uses it. Raises ComposeError("no_pattern") when a recipe has
-    none."""
-    before = {bound.call.name for calls in draft.turns[:turn] for bound in calls}
+    asks for by itself; no earlier turn uses it, and it is not `known`. Raises
+    ComposeError("no_pattern") when a recipe has none."""
+    before = {bound.call.name for calls in draft.turns[:turn] for bound in calls} | catalogue.known
     calls = draft.turns[turn]
     idle = catalogue.lookups | catalogue.common
     lost: set[int] = set()  # calls that nobody can make before

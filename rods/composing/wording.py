@@ -56,16 +56,25 @@ def word(catalogue: Catalogue, draft: Draft, rng: random.Random) -> tuple[str, .
 
 
 def rewrite(
-    catalogue: Catalogue, draft: Draft, *, narrative: bool, served: bool = False, rng: random.Random
+    catalogue: Catalogue,
+    draft: Draft,
+    *,
+    narrative: bool,
+    served: bool = False,
+    declined: bool = False,
+    rng: random.Random,
 ) -> tuple[str, ...]:
     """All turns in one go: linked by the story (or by plain links without one), with back
     references. With `served` nothing is told that the calls do not serve, and nothing refers back
-    to one of several things that the user named. Raises ComposeError("query_gen_failed") when a
-    phrase lacks a field."""
+    to one of several things that the user named. `declined`: the first request will be made in a
+    turn in which no call is right, too. Raises ComposeError("query_gen_failed") when a phrase lacks
+    a field."""
     book = catalogue.book
     story = _story(book, draft) if narrative else None
     story, resumed = (
-        _served(catalogue, draft, story, rng) if served and story is not None else (story, -1)
+        _served(catalogue, draft, story, rng, declined=declined)
+        if served and story is not None
+        else (story, -1)
     )
     spoken = [index for index, turn in enumerate(draft.turns) if turn]
     later = rng.sample(story.later, len(story.later)) if story is not None else []
@@ -89,18 +98,19 @@ def rewrite(
 
 
 def _served(
-    catalogue: Catalogue, draft: Draft, story: Story, rng: random.Random
+    catalogue: Catalogue, draft: Draft, story: Story, rng: random.Random, *, declined: bool
 ) -> tuple[Story, int]:
     """The story, opened by what the user wants to get done where the recipes say it, and without
     the lines about a topic, of which nobody knows that the calls serve it; and the turn to which
-    the opening comes back (-1: none)."""
+    the opening comes back (-1: none). Where the first request is declined at first, whatever else
+    the opening told of might be served at once: it tells of that request alone."""
     # purpose → turn
     book = catalogue.book
     wanted = dict[str, int]()
-    for index, turn in enumerate(draft.turns):
+    told = (draft.turns[0][:1],) if declined else draft.turns
+    for index, turn in enumerate(told):
         for recipe in dict.fromkeys(catalogue.recipes[bound.recipe] for bound in turn):
-            # whatever else it tells of might be served in a first turn in which no call is right
-            if recipe.purpose and (draft.turns[0] or recipe.name == draft.turns[1][0].recipe):
+            if recipe.purpose:
                 wanted.setdefault(rng.choice(recipe.purpose), index)
     first, *others = [*wanted] or [""]
     last = rng.choice(others) if others else first

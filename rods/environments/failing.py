@@ -54,7 +54,7 @@ def holds(rule: Rule, tool: str, result: Result) -> bool:
         return False
     if "begins" in rule:
         return re.match(rule["begins"], text_of(result)) is not None
-    value = _value(result)
+    value = value_of(result)
     for key in rule["field"].split("."):
         if isinstance(value, list) and len(value) == 1:
             value = value[0]
@@ -66,17 +66,17 @@ def holds(rule: Rule, tool: str, result: Result) -> bool:
 
 def text_of(result: Result) -> str:
     """What a result says: the one text that its value is, or holds alone; else its own text."""
-    value = _value(result)
+    value = value_of(result)
     while isinstance(value, (list, Mapping)) and len(value) == 1:
         value = next(iter(value.values() if isinstance(value, Mapping) else value))
     return (value if isinstance(value, str) else result.text).strip()
 
 
-def _value(result: Result) -> Any:
-    # as `rods.analysis.flows.value_of`, which lies above
+def value_of(result: Result) -> Any:
+    """What a call returned: its value, else its text, read as JSON where it is that."""
     if result.value is not None:
         return result.value
     try:
         return orjson.loads(result.text)
     except ValueError:
-        return None
+        return result.text

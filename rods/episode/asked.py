@@ -16,11 +16,12 @@ from functools import partial
 from typing import Any
 
 from rods.analysis.containment import Text, akin, is_small, key_of, leaves, numbers, stems, things
-from rods.analysis.flows import Output, entries, value_of
+from rods.analysis.flows import Output, entries
 from rods.analysis.plausible_calls import documented
 from rods.calls import Call, ReadsJudged
 from rods.composing.lexicon import CLAUSE, SHARE, SOUGHT, lexicon
 from rods.environments.base import Environment, Result, Results
+from rods.environments.failing import value_of
 from rods.episode.engine import NeedVerdict
 from rods.tasks import Task, asked
 

@@ -28,6 +28,7 @@ def check(
     results, unsound = replayed(environment, task)
     tools_exist = all(call.name in environment.tools() for turn in task.calls for call in turn)
     shape = profile_of(environment, task, results) if results is not None and tools_exist else None
+    again = repeats(task, results) if gates.repeats else []
     asked: list[tuple[Gate, list[Reason]]] = [
         ("replay", unsound if gates.replay else []),
         ("tools", tools(environment, task) if gates.tools else []),
@@ -42,12 +43,12 @@ def check(
             ("requests", requests(environment, task, results) if gates.requests else []),
             ("referents", referents(environment, task, results) if gates.referents else []),
             ("missing", missing(environment, task, results, fair=fair) if gates.missing else []),
-            ("repeats", needless(environment, task, results) if gates.repeats else []),
         ]
+        again += needless(environment, task, results) if gates.repeats else []
     lacking = ["its ground truth does not run here, so it has no profile"]
     unlike = lacking if shape is None else isomorphic(root, shape, gates)
     asked += [
-        ("repeats", repeats(task, results) if gates.repeats else []),
+        ("repeats", again),
         ("profile", list(map(Reason, unlike)) if gates.profile else []),
         ("contamination", contamination(task, held_out) if gates.contamination else []),
     ]

@@ -8,11 +8,12 @@ show what it lacks, `SECOND` more of each, up to three in a row."""
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from rods.analysis.containment import Text, is_small, key_of, leaves, stems
-from rods.analysis.flows import Output, value_of
+from rods.analysis.flows import Output
 from rods.analysis.plausible_calls import (
     KnownValues,
     Tried,
@@ -25,7 +26,8 @@ from rods.analysis.plausible_calls import (
 )
 from rods.calls import Call
 from rods.composing.lexicon import delegates, lexicon, sought
-from rods.environments.base import Environment, Instance, Results
+from rods.environments.base import Environment, Instance, Result, Results
+from rods.environments.failing import value_of
 from rods.episode.asked import telling
 from rods.faults import Reason
 from rods.tasks import RETURN_SENTENCE, Task
@@ -119,6 +121,11 @@ class AbstentionTurn:
         ]
         if not places:
             return [Reason("needs none of the tools that return in it", self.turn)]
+        catalogue = lexicon(self.environment).catalogue
+        known = [at for at in places if catalogue and self.calls[at].name in catalogue.known]
+        if known:
+            why = "may be known or told without it"
+            return [Reason(f"{self.calls[at]} {why}", self.turn) for at in known]
         if not self.environment.features.fork:
             return []
         ways = ((place, _Search(self, place).way()) for place in places)
@@ -233,10 +240,26 @@ class AbstentionTurn:
         return Output((turn, index), self.task.calls[turn][index], self.results[turn][index])
 
 
+@dataclass(slots=True)
+class _Path:
+    """Calls of a search: the world after them, which of the wanted values they show, what they were
+    given, and the leaves of the state that are not as in the target."""
+
+    world: Instance
+    apart: Counter[Any]
+    far: int = 0
+    calls: tuple[Call, ...] = ()
+    results: tuple[Result, ...] = ()
+    shown: frozenset[int] = frozenset()
+    given: frozenset[Any] = frozenset()
+    moved: bool = False  # whether the last call changed the state
+
+
 class _Search:
     """Looks for a few calls that do what call `place` of a turn does: bring `world` to `target`, or
     show what is `wanted` where `target` is no other world (`reads`). Of another world is `wanted`
-    what it holds and nobody said or showed."""
+    what it holds and nobody said or showed, and all that stands in the small records that the call
+    changes (`places`): these can be made anew."""
 
     def __init__(self, served: AbstentionTurn, place: int) -> None:
         task = served.task
@@ -259,29 +282,27 @@ class _Search:
         if self.reads and taken:
             self.likely.add_all(("", value) for value in (*taken, *CONSTANTS, taken))
         self.pool = KnownValues()
-        self.places: set[Any] = set()  # of the small records that the call changes
-        self.goal = goal = _state(self.target) if features.snapshot else None
-        if goal is not None and not self.reads:
+        self.places: set[Any] = set()
+        self.goal: Counter[Any] | None = None
+        apart = Counter[Any]()
+        sources = [*leaves(dict(call.arguments))]
+        facts = [(name, _plain(leaf)) for name, leaf, _ in telling(call, result) if self.reads]
+        if features.snapshot and not self.reads:
+            self.goal = goal = _state(self.target)
             # equal states may be written otherwise after a call: the one most like the target
-            looks = attempts(self.world, plausible(self.tools, self.pool, 1, every=self.waits))
+            looks = attempts(self.world, plausible(self.tools, known, 1, every=self.waits))
             same = [look.world for look in looks if look.world.same_state(self.world)]
-            self.world = min((self.world, *same), key=lambda world: _apart(world, goal))
-            self.far = _apart(self.world, goal)
-        if self.reads or goal is None:
-            sources = [*leaves(dict(call.arguments))]
-            facts = [(name, _plain(leaf)) for name, leaf, _ in telling(call, result) if self.reads]
-        else:
+            apart, self.world = min(
+                ((_apart(world, goal), world) for world in (self.world, *same)),
+                key=lambda pair: pair[0].total(),
+            )
+            sizes = Counter(path[:-1] for path, _ in goal | _state(self.world))
+            self.places = {path[:-1] for path, _ in apart if sizes[path[:-1]] <= RECORD}
             sources = known.values
-            now = _state(self.world)
-            changes = goal - now
-            sizes = Counter(path[:-1] for path, _ in goal | now)
-            self.places = {
-                path[:-1] for path, _ in changes + (now - goal) if sizes[path[:-1]] <= RECORD
-            }
             facts = [
                 (str(path[-1]), key)
                 for path, key in goal
-                if path[:-1] in self.places or (path, key) in changes
+                if path[:-1] in self.places or (path, key) in apart
             ]
             # what a call counts on from a number can be worked out, and set
             numbers = [(name, key) for name, key in facts if isinstance(key, int | float)]
@@ -292,70 +313,65 @@ class _Search:
         self.wanted = [
             (name, leaf) for name, leaf in facts if key_of(leaf) not in keys and not is_small(leaf)
         ]
+        far = len(self.wanted) + apart.total()
+        self.start = _Path(self.world, apart, far if self.reads or self.goal is not None else 0)
 
     def way(self) -> str:
         """The first way found, as text; "" where there is none."""
         if self.reads and not self.wanted:
             return ""
-        paths: list[tuple[int, tuple[Tried, ...]]] = [(self._distance(), ())]
+        paths = [self.start]
         for most in (FIRST, SECOND, SECOND):
-            nearer = []
+            nearer: list[_Path] = []
             share = most // WAITING if self.waits else most
-            for far, path in paths:
+            for path in paths:
                 pool = KnownValues()
-                for tried in reversed(path):
-                    pool.add_all(tried.call.arguments.items())
-                    pool.add_all(leaves(value_of(tried.result)))
+                for call, result in zip(path.calls[::-1], path.results[::-1], strict=True):
+                    pool.add_all(call.arguments.items())
+                    pool.add_all(leaves(value_of(result)))
                 pool.add_all(self.pool.values)
                 calls = plausible(self.tools, pool, share, every=self.waits)
-                if not path:
+                if not path.calls:
                     calls = itertools.chain(plausible(self.tools, self.likely, SECOND), calls)
-                world = path[-1].world if path else self.world
-                for tried in attempts(world, calls):
-                    distance = self._distance(*path, tried)
-                    if not distance if self.reads else tried.world.same_state(self.target):
-                        return ", ".join(str(one.call) for one in (*path, tried))
-                    if distance < far or self._only_there(tried.world, world):
-                        nearer.append((distance, (*path, tried)))
-            farthest_first = sorted(nearer, key=lambda pair: pair[0])[::-1]
+                for tried in attempts(path.world, calls):
+                    further = self._further(path, tried)
+                    if not further.far if self.reads else tried.world.same_state(self.target):
+                        return ", ".join(map(str, further.calls))
+                    if further.far < path.far or self._only_there(further):
+                        nearer.append(further)
+            nearer.sort(key=lambda path: path.far, reverse=True)
             # a tool stands where its farthest call does, with its nearest one
-            paths = list({pair[1][-1].call.name: pair for pair in farthest_first}.values())
+            paths = list({path.calls[-1].name: path for path in nearer}.values())
             paths = paths[::-1][:NEAR]
         return ""
 
-    def _only_there(self, world: Instance, before: Instance) -> bool:
-        """Whether `world` is another one than `before`, and differs from the target only in small
-        records that the call changes, too: what was removed can be made anew."""
-        if self.goal is None or not self.places or world.same_state(before):
-            return False
-        now = _state(world)
-        apart = (now - self.goal) + (self.goal - now)
-        return all(path[:-1] in self.places for path, _ in apart)
+    def _only_there(self, path: _Path) -> bool:
+        """Whether the last call changed the state, and it differs from the target only in small
+        records that the call in question changes, too: what was removed can be made anew."""
+        changed = path.moved and bool(self.places)
+        return changed and all(place[:-1] in self.places for place, _ in path.apart)
 
-    def _distance(self, *path: Tried) -> int:
-        """How many wanted values no call of `path` shows without being given it, and how many
-        leaves of the state are not as in `target`; one less where states cannot be read and it is
-        another one."""
-        outputs = [Output((0, 0), tried.call, tried.result) for tried in path]
-        arguments = {
-            key_of(leaf) for tried in path for _, leaf in leaves(dict(tried.call.arguments))
-        }
-        shown = [
-            key_of(leaf)
-            for name, leaf in self.wanted
-            if any(output.has(name, leaf) for output in outputs)
-        ]
+    def _further(self, path: _Path, tried: Tried) -> _Path:
+        """`path` and one call more. It is as far as there are wanted values that no call shows
+        without being given them, and leaves of the state that are not as in `target`; one less
+        where states cannot be read and it is another one."""
+        output = Output((0, 0), tried.call, tried.result)
+        wanted = [index for index in range(len(self.wanted)) if index not in path.shown]
+        shown = path.shown.union(index for index in wanted if output.has(*self.wanted[index]))
+        given = path.given.union(key_of(leaf) for _, leaf in leaves(dict(tried.call.arguments)))
+        moved = not self.reads and not tried.world.same_state(path.world)
+        apart = path.apart if self.goal is None or not moved else _apart(tried.world, self.goal)
+        seen = [key_of(self.wanted[index][1]) for index in shown]
         if self.reads:  # who is given a value shows it beside another one
-            beside = any(key not in arguments for key in shown)
-            given = arguments - self.known if beside else arguments
-            shown = [key for key in shown if key not in given]
-        lacking = len(self.wanted) - len(shown)
-        world = path[-1].world if path else self.world
-        if self.reads:
-            return lacking
-        if self.goal is None:
-            return -(not world.same_state(self.world))
-        return lacking + (self.far if world.same_state(self.world) else _apart(world, self.goal))
+            beside = any(key not in given for key in seen)
+            own = given - self.known if beside else given
+            seen = [key for key in seen if key not in own]
+        far = len(self.wanted) - len(seen) + apart.total()
+        if not self.reads and self.goal is None:
+            far = -(not tried.world.same_state(self.world))
+        calls = (*path.calls, tried.call)
+        results = (*path.results, tried.result)
+        return _Path(tried.world, apart, far, calls, results, shown, given, moved)
 
 
 def _plain(value: Any) -> Any:
@@ -367,9 +383,9 @@ def _state(world: Instance) -> Counter[Any]:
     return Counter(_paths(world.snapshot()))
 
 
-def _apart(world: Instance, goal: Counter[Any]) -> int:
+def _apart(world: Instance, goal: Counter[Any]) -> Counter[Any]:
     now = _state(world)
-    return ((now - goal) + (goal - now)).total()
+    return (now - goal) + (goal - now)
 
 
 def _paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[Any]:

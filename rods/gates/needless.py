@@ -11,13 +11,10 @@ from rods.environments.base import Environment, Instance, Results
 from rods.faults import Reason
 from rods.tasks import Task
 
-SOON = 1  # turns with calls after which what is undone counts as a change of mind
-
 
 @dataclass(slots=True)
 class _Write:
     call: Call
-    served: int  # turns with calls before it
     without: Instance  # the world in which it was never made
 
 
@@ -28,9 +25,8 @@ def needless(environment: Environment, task: Task, results: Results) -> list[Rea
       changed since; where each result is judged, one such call is enough, and one whose result a
       change has shown;
     - a call that sets what is set, of a tool that has changed something before;
-    - a call after which the world is as if an earlier one of this turn or the last had never been
-      made, and nothing between told the difference; or any earlier one, where the later leaves an
-      argument out that it gave: a default undoes what the user asked for;
+    - a call that leaves an argument out and so undoes what an earlier one gave there, when nothing
+      between told the difference: a default that nobody asked for;
     - a call that comes `once`, again."""
     features = environment.features
     if not (features.fork and features.state_visible and features.deterministic):
@@ -41,10 +37,10 @@ def needless(environment: Environment, task: Task, results: Results) -> list[Rea
     instance = environment.reset(task.state)
     versions = Counter[str]()  # changes so far, by class
     shown = set[tuple[bytes, str, str, int]]()  # call (none: a change), text, class, version
-    writes: list[_Write] = []
+    writes: list[_Write] = []  # of tools with defaults
     setters = set[str]()  # tools that changed something
+    made = set[bytes]()  # of what comes once
     reasons: list[Reason] = []
-    served = 0
     for turn, (calls, seen) in enumerate(zip(task.calls, results, strict=True)):
         known: list[Reason] = []
         fresh = set(shown)
@@ -64,30 +60,25 @@ def needless(environment: Environment, task: Task, results: Results) -> list[Rea
                 reasons.append(Reason(f"{call.name} sets what is so already", turn, index))
             if changed:
                 setters.add(call.name)
-            left = []
+            told_nothing: list[_Write] = []
             for write in writes:
                 same_text = write.without.call(call).text == result.text
-                soon = served - write.served <= SOON
-                undone = write.call.name == call.name and not (
-                    write.call.arguments.keys() <= call.arguments.keys()
-                )
-                if changed and (soon or undone) and instance.same_state(write.without):
-                    why = f"{call.name} undoes {write.call}"
+                again = changed and write.call.name == call.name
+                left_out = again and not write.call.arguments.keys() <= call.arguments.keys()
+                if left_out and instance.same_state(write.without):
+                    why = f"{call.name} leaves out what {write.call} gave, and undoes it"
                     reasons.append(Reason(why, turn, index))
                 elif same_text:
-                    left.append(write)
-            names = once.get(call.name, ())
-            key = [call.arguments.get(name) for name in names]
-            made = [*task.calls[:turn], calls[:index]]
-            if names and any(
-                call.name == other.name and key == [other.arguments.get(name) for name in names]
-                for each in made
-                for other in each
-            ):
-                reasons.append(Reason(f"{call.name} comes a second time for {key}", turn, index))
-            writes = [*left, _Write(call, served, before)] if changed else left
+                    told_nothing.append(write)
+            writes = told_nothing
+            if changed and not all(parameter.required for parameter in tool.parameters):
+                writes.append(_Write(call, before))
+            if call.name in once:
+                key = canonical([call.name, *map(call.arguments.get, once[call.name])])
+                if key in made:
+                    reasons.append(Reason(f"{call.name} comes a second time", turn, index))
+                made.add(key)
         shown = fresh
-        served += bool(calls)
         if features.reads_judged == "all" or len(known) == len(calls):
             reasons += known
     return reasons

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
 from rods.analysis.containment import IDENTIFIER, Text, akin, is_small, key_of, leaves, stem, stems
-from rods.analysis.flows import Output, entries, value_of
+from rods.analysis.flows import Output, entries
 from rods.analysis.plausible_calls import documented, shows, visible
 from rods.calls import Call
 from rods.canonical import frozen
@@ -22,6 +22,7 @@ from rods.composing.lexicon import lexicon
 from rods.composing.parse_wording import read
 from rods.conversations import Persona, Script
 from rods.environments.base import Environment, Parameter, Result, Results, Tools
+from rods.environments.failing import value_of
 from rods.faults import Reason
 from rods.tasks import Task, asked
 

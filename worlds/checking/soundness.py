@@ -51,6 +51,7 @@ def faults(catalogue: Catalogue, environment: Environment) -> list[str]:
         ("swaps", set(catalogue.swaps), tools.keys(), "tool"),
         ("once", set(catalogue.once), tools.keys(), "tool"),
         ("named", set(catalogue.named), tools.keys(), "tool"),
+        ("known", set(catalogue.known), tools.keys(), "tool"),
         ("lookups", set(catalogue.lookups), tools.keys(), "tool"),
         ("common", set(catalogue.common), tools.keys(), "tool"),
         ("families", catalogue.families.keys(), catalogue.domains.keys() | book.things, "domain"),

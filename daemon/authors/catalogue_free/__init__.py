@@ -23,7 +23,6 @@ from operator import getitem
 from typing import Any
 
 from rods.analysis.containment import COMMON, is_small, stem
-from rods.analysis.flows import value_of
 from rods.analysis.sampling import Sampler
 from rods.analysis.schemas import Checker, limits
 from rods.calls import Call
@@ -41,6 +40,7 @@ from rods.composing.catalogue import (
 from rods.composing.records import ComposeError, Draft
 from rods.daemon.authors.state_shapes import State, contents, is_map, walk
 from rods.environments.base import Environment, Parameter, Result, Tool, Tools, kept
+from rods.environments.failing import value_of
 from rods.errors import InfrastructureError
 
 EXAMPLES = 6

@@ -11,7 +11,7 @@ from itertools import accumulate
 from typing import Any
 
 from rods.analysis.containment import key_of, leaves
-from rods.analysis.flows import Flow, infer, value_of
+from rods.analysis.flows import Flow, infer
 from rods.analysis.profile import Position, chains
 from rods.composing.bind import spoken
 from rods.composing.catalogue import Catalogue, Scene
@@ -20,6 +20,7 @@ from rods.daemon.authors.base import StagedAssignment, with_calls
 from rods.daemon.authors.catalogue_free import is_changed, is_single_tool
 from rods.daemon.authors.catalogue_free.probing import Prober
 from rods.environments.base import Environment, Parameter, reference
+from rods.environments.failing import value_of
 from rods.gates.values import Mention, is_amount, keys_of, mentions, referent
 from rods.tasks import Task
 

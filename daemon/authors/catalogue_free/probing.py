@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rods.analysis.flows import value_of
 from rods.analysis.profile import Position
 from rods.calls import Call
 from rods.canonical import JsonMapping, canonical, frozen
@@ -16,6 +15,7 @@ from rods.composing.catalogue import LEFT_OUT, Catalogue, Scene
 from rods.daemon.authors.catalogue_free import fitting_values, names_of, returned_values
 from rods.daemon.authors.state_shapes import State
 from rods.environments.base import Environment, Instance, Result, kept
+from rods.environments.failing import value_of
 from rods.environments.replay import ReplayedWorld
 from rods.errors import InfrastructureError
 from rods.gates.values import is_amount, keys_of

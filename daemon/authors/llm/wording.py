@@ -12,7 +12,6 @@ from contextlib import suppress
 from typing import Any
 
 from rods.analysis.containment import Text, is_small, key_of, leaves
-from rods.analysis.flows import value_of
 from rods.asking import AnswerForm, Unreadable
 from rods.canonical import JsonMapping, JsonObject, canonical, content_id, frozen
 from rods.composing.catalogue import LEFT_OUT, Slot
@@ -21,6 +20,7 @@ from rods.daemon.authors.base import StagedAssignment, Texts
 from rods.daemon.authors.llm import showing
 from rods.daemon.authors.llm.questions import Context
 from rods.environments.base import Environment, Tools, reference
+from rods.environments.failing import value_of
 from rods.faults import Defect
 from rods.gates.texts import leaks, unnatural
 from rods.gates.values import Mention, keys_of, mentions, referent, referents

@@ -199,19 +199,29 @@ def test_a_value_of_several_words_stands_in_quotation_marks_in_a_variant() -> No
         assert f"'{text}'" in served[1] and f"'{text}'" not in _rewrite(draft, seed)[1]
 
 
-def test_an_opening_in_a_turn_without_calls_tells_of_nothing_that_could_be_served_there() -> None:
-    draft = drafted(planned([], ["take_in", "see_balance"], ["see_today"]))
-    told = {
-        text
-        for seed in range(20)
-        for text in wording.rewrite(
-            desk(), draft, narrative=True, served=True, rng=random.Random(seed)
-        )
+def test_an_opening_of_a_request_that_is_declined_tells_of_nothing_that_could_be_served() -> None:
+    draft = drafted(planned(["take_in", "see_balance"], ["see_today"]))
+    purpose = {
+        name: desk().recipes[name].purpose for name in ("take_in", "see_balance", "see_today")
     }
-    recipes = desk().recipes
-    others = (*recipes["see_balance"].purpose, *recipes["see_today"].purpose)
-    assert any(purpose in text for text in told for purpose in recipes["take_in"].purpose)
-    assert not any(purpose in text for text in told for purpose in others)
+    told: dict[bool, set[str]] = {
+        declined: {
+            wording.rewrite(
+                desk(),
+                draft,
+                narrative=True,
+                served=True,
+                declined=declined,
+                rng=random.Random(seed),
+            )[0]
+            for seed in range(20)
+        }
+        for declined in (False, True)
+    }
+    others = (*purpose["see_balance"], *purpose["see_today"])
+    assert any(one in text for text in told[True] for one in purpose["take_in"])
+    assert any(one in text for text in told[False] for one in others)
+    assert not any(one in text for text in told[True] for one in others)
 
 
 def test_where_no_opening_was_told_no_turn_comes_back_to_it() -> None:

@@ -184,7 +184,7 @@ def test_check_answers_with_the_results_and_the_profile_of_its_one_run():
             return super().reset(state)
 
     nothing = SimilarityIndex()
-    gates = Gates(leaks=False, grounding=False, requests=False, missing=False)
+    gates = Gates(leaks=False, grounding=False, requests=False, missing=False, repeats=False)
     counted = Counted("environment", World)
     checked = check(counted, task(), profile(TOY, task()), gates, nothing)
     assert len(worlds) == 1 and checked.rejections == ()

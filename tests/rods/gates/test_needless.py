@@ -47,7 +47,7 @@ COOL_TOO = Call("adjustClimateControl", {"temperature": 20, "fanSpeed": 30})
         (((FUEL,), (FILL,), (FILL,)), []),
         (((FILL, FUEL),), [(0, 1)]),
         (((FUEL,), (FILL,), (WARM,)), []),
-        (((WARM, COOL_TOO),), [(0, 1)]),
+        (((WARM, COOL_TOO),), []),
         (((WARM,), (FILL,), (FUEL, COOL_TOO)), [(2, 0)]),
         (((WARM,), (Call("get_current_speed", {}),), (FILL,), (COOL,)), [(3, 0)]),
         (((WARM,), (WARM,)), [(1, 0)]),
