@@ -140,8 +140,8 @@ def test_a_request_that_leaves_the_choice_to_the_assistant_is_refused(
 ) -> None:
     reasons = found(task("miss_param", (asked, "I mean 21."), (LITERS,)))
     assert reasons == (["leaves the choice to the assistant"] if refused else [])
-    withheld = task("miss_func", (asked, RETURN_SENTENCE), (LITERS,), ("gallon_to_liter",))
-    assert "leaves the choice to the assistant" not in found(withheld)
+    held = task("miss_func", (asked, RETURN_SENTENCE), (LITERS,), ("gallon_to_liter",))
+    assert "leaves the choice to the assistant" not in found(held)
 
 
 def test_each_part_of_a_request_needs_a_function_that_is_held_out() -> None:
@@ -255,8 +255,7 @@ FIND_PLAN = Call("find", {"path": ".", "name": "plan"})
 def test_what_other_calls_show_or_make_is_no_reason_to_decline(
     call: Call, asked: str, beside: Sequence[str], way: str
 ) -> None:
-    withheld = files_task(FLAT, call, asked, beside)
-    reasons = found(withheld, fair=False)
+    reasons = found(files_task(FLAT, call, asked, beside), fair=False)
     assert bool(reasons) is bool(way), reasons
     assert all(f"can be done without it: {way}(" in reason for reason in reasons)
 
@@ -273,20 +272,88 @@ def test_a_look_that_tells_nothing_is_replaced_by_none() -> None:
     assert found(empty, fair=False) == []
 
 
+@pytest.mark.parametrize(
+    ("call", "asked", "beside", "way"),
+    [
+        (
+            Call("change_address", {"name": "ada", "address": "box7"}),
+            "From now on ada gets mail at box7.",
+            ("remove_contact", "add_contact"),
+            "remove_contact(name='ada'), add_contact(",
+        ),
+        (
+            Call("change_address", {"name": "ada", "address": "box7"}),
+            "From now on ada gets mail at box7.",
+            ("add_contact", "find_contact"),
+            "",
+        ),
+        (
+            Call("change_team", {"name": "ada", "team": "research"}),
+            "Put ada into research.",
+            ("find_contact", "remove_contact", "add_contact"),
+            "find_contact(",
+        ),
+        (
+            Call("add", {"a": 128, "b": 391}),
+            "Add 128 and 391.",
+            ("sum_values", "cd"),
+            "sum_values(numbers=[128, 391])",
+        ),
+        (
+            Call("absolute_value", {"number": -128}),
+            "Tell me the absolute value of -128.",
+            ("multiply", "cd"),
+            "multiply(",
+        ),
+        (Call("add", {"a": 128, "b": 391}), "Add 128 and 391.", ("round_number",), ""),
+    ],
+)
+def test_a_record_that_is_made_anew_and_a_sum_that_is_worked_out_are_ways_round(
+    call: Call, asked: str, beside: Sequence[str], way: str
+) -> None:
+    name = "bfcl" if call.name in environment().tools() else "desk"
+    state = DESK if name == "desk" else {**CAR, "classes": ["MathAPI"], "config": {}}
+    reasons = found(withheld(name, state, call, asked, beside), fair=False)
+    assert bool(reasons) is bool(way), reasons
+    assert all(f"can be done without it: {way}" in reason for reason in reasons)
+
+
+@pytest.mark.parametrize(
+    ("call", "asked", "known"),
+    [
+        (Call("get_symbol_by_name", {"name": "Apple"}), "Find the ticker of Apple.", True),
+        (Call("trading_get_login_status"), "Tell me whether I am logged in.", True),
+        (Call("get_stock_info", {"symbol": "AAPL"}), "Show me the figures of AAPL.", False),
+    ],
+)
+def test_what_may_be_known_without_its_tool_is_not_held_out(
+    call: Call, asked: str, known: bool
+) -> None:
+    reasons = found(withheld("bfcl", MARKET, call, asked), fair=False)
+    assert reasons == ([f"{call} may be known or told without it"] if known else [])
+
+
 def files_task(root: dict[str, Any], call: Call, asked: str, beside: Sequence[str]) -> Task:
     """A task that withholds the tool of `call`, with those `beside` it, in a file system."""
-    world = load("bfcl")
     state = {
         "classes": ["GorillaFileSystem"],
         "config": {"GorillaFileSystem": {"root": {"home": root}}},
         "long_context": False,
     }
+    return withheld("bfcl", state, call, asked, beside)
+
+
+def withheld(
+    name: str, state: dict[str, Any], call: Call, asked: str, beside: Sequence[str] = ()
+) -> Task:
+    """A task in this world that withholds the tool of `call`, with those `beside` it."""
+    world = load(name)
     return Task(
         environment=reference(world),
         type="miss_func",
         script=(asked, RETURN_SENTENCE),
         calls=((), (call,)),
-        tools=tuple(name for name in world.tools() if name in (*beside, call.name)),
+        tools=tuple(tool for tool in world.tools() if tool in (*beside, call.name)),
         later_tools={1: (call.name,)},
         state=state,
     )
