@@ -112,11 +112,12 @@ class ProceduralAuthor:
         return await self._compute(wording.word, self.catalogue, draft, assignment.rng("queries"))
 
     async def rewrite(self, assignment: StagedAssignment, draft: Draft) -> Texts:
+        counts = assignment.profile.calls_per_turn
         rewrite = partial(
             wording.rewrite,
             narrative=bool(draft.plan.narrative),
             served=True,
-            declined=not assignment.profile.calls_per_turn[0],
+            told=counts.index(0) if 0 in counts else None,
             rng=assignment.rng("rewrite"),
         )
         return await self._compute(rewrite, self.catalogue, draft)

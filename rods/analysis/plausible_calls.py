@@ -33,20 +33,19 @@ class KnownValues:
     values: list[tuple[str, Any]] = field(default_factory=list)
     _seen: set[Any] = field(default_factory=set)
 
-    def add(self, name: str, value: Any) -> None:
-        key = (name, key_of(value))
-        if key not in self._seen:
-            self._seen.add(key)
-            self.values.append((name, value))
-
     def add_all(self, values: Iterable[tuple[str, Any]]) -> None:
         for name, value in values:
-            self.add(name, value)
+            key = (name, key_of(value))
+            if key not in self._seen:
+                self._seen.add(key)
+                self.values.append((name, value))
 
     def add_text(self, text: str) -> None:
         """What a text quotes, its numbers and what looks like a name."""
-        for thing in (*things(text), *IDENTIFIER.findall(text)):
-            self.add("", int(thing) if isinstance(thing, float) and thing.is_integer() else thing)
+        self.add_all(
+            ("", int(thing) if isinstance(thing, float) and thing.is_integer() else thing)
+            for thing in (*things(text), *IDENTIFIER.findall(text))
+        )
 
 
 @frozen

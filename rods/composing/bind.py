@@ -244,6 +244,7 @@ class _Binder:
             self.met.append((self.catalogue.family(kind), value))
         for kind in self.recipe.ends:
             self.things.pop(kind, None)
+            self.met.append((self.catalogue.family(kind), ""))
         self.things |= things
         self.touched |= {kind: thing.value for kind, thing in things.items()}
         return self.bound

@@ -31,7 +31,7 @@ from rods.calls import Call
 from rods.canonical import JsonMapping, JsonObject
 from rods.composing import wording
 from rods.composing.catalogue import Catalogue, Slot
-from rods.composing.lexicon import sought
+from rods.composing.lexicon import runs_on, sought
 from rods.composing.records import BoundCall, ComposeError, Draft
 from rods.environments.base import Environment, reference
 from rods.tasks import RETURN_SENTENCE, Task, TaskType
@@ -231,6 +231,7 @@ def _blurred(
         Text.of(" ".join(script[: turn - 1])),
         *(Text.shown(bound.result.text) for bound in before),
     ]
+    said = {catalogue.family(slot.domain) for bound in before for slot in bound.slots.values()}
     choices: list[tuple[Slot, Call, str]] = []
     asked = wording.requests(catalogue, draft.turns[turn])
     for recipe in asked[:1] if fair else asked:
@@ -238,6 +239,8 @@ def _blurred(
             if slot.thing or catalogue.family(slot.domain) not in book.vague or not slot.fills:
                 continue
             had = any(text.contains_exact(slot.text) for text in texts_before)
+            # "the words that I chose" would be those
+            had |= fair and runs_on(slot.text) and catalogue.family(slot.domain) in said
             if len(_word(slot.text).findall(request)) == 1 and not had:
                 step, parameter = slot.fills[0]
                 choices.append((slot, draft.turns[turn][recipe.start + step].call, parameter))

@@ -52,7 +52,7 @@ def word(catalogue: Catalogue, draft: Draft, rng: random.Random) -> tuple[str, .
     """One text a turn, without story and back references. Raises ComposeError("query_gen_failed")
     as `rewrite` does."""
     turns = (requests(catalogue, turn) for turn in draft.turns)
-    return tuple(_turn(catalogue, asked, "", holistic=False, fit=False, rng=rng) for asked in turns)
+    return tuple(_turn(catalogue, asked, "", holistic=False, fit=True, rng=rng) for asked in turns)
 
 
 def rewrite(
@@ -61,20 +61,19 @@ def rewrite(
     *,
     narrative: bool,
     served: bool = False,
-    declined: bool = False,
+    told: int | None = None,
     rng: random.Random,
 ) -> tuple[str, ...]:
     """All turns in one go: linked by the story (or by plain links without one), with back
     references. With `served` nothing is told that the calls do not serve, and nothing refers back
-    to one of several things that the user named. `declined`: the first request will be made in a
-    turn in which no call is right, too. Raises ComposeError("query_gen_failed") when a phrase lacks
-    a field."""
+    to one of several things that the user named. Its opening tells of what the first `told` turns
+    ask for, of 0 the first request alone: whatever it told besides might be served in a turn that
+    comes then, in which no call is right. Raises ComposeError("query_gen_failed") when a phrase
+    lacks a field."""
     book = catalogue.book
     story = _story(book, draft) if narrative else None
     story, resumed = (
-        _served(catalogue, draft, story, rng, declined=declined)
-        if served and story is not None
-        else (story, -1)
+        _served(catalogue, draft, story, rng, told) if served and story is not None else (story, -1)
     )
     spoken = [index for index, turn in enumerate(draft.turns) if turn]
     later = rng.sample(story.later, len(story.later)) if story is not None else []
@@ -98,17 +97,16 @@ def rewrite(
 
 
 def _served(
-    catalogue: Catalogue, draft: Draft, story: Story, rng: random.Random, *, declined: bool
+    catalogue: Catalogue, draft: Draft, story: Story, rng: random.Random, told: int | None
 ) -> tuple[Story, int]:
     """The story, opened by what the user wants to get done where the recipes say it, and without
     the lines about a topic, of which nobody knows that the calls serve it; and the turn to which
-    the opening comes back (-1: none). Where the first request is declined at first, whatever else
-    the opening told of might be served at once: it tells of that request alone."""
+    the opening comes back (-1: none)."""
     # purpose → turn
     book = catalogue.book
     wanted = dict[str, int]()
-    told = (draft.turns[0][:1],) if declined else draft.turns
-    for index, turn in enumerate(told):
+    first_request = (draft.turns[0][:1],)
+    for index, turn in enumerate(first_request if told == 0 else draft.turns[:told]):
         for recipe in dict.fromkeys(catalogue.recipes[bound.recipe] for bound in turn):
             if recipe.purpose:
                 wanted.setdefault(rng.choice(recipe.purpose), index)
@@ -211,7 +209,9 @@ def _clause(
     strict: bool,
     rng: random.Random,
 ) -> str:
-    """A request; where it is `strict`, nothing refers back to one of several of its kind."""
+    """A request; where it is `strict`, nothing refers back to one of several of its kind, and "the
+    same" stands in a turn's first request alone (in another it might mean what goes before), and
+    for no text of several words, since others were read."""
     fields = dict[str, str]()
     book = catalogue.book
     for name, slot in request.slots.items():
@@ -221,6 +221,7 @@ def _clause(
             and slot.repeats
             and not (strict and slot.others)
             and (slot.thing or family in book.again)
+            and not (strict and not slot.thing and (request.start or runs_on(slot.text)))
             and rng.random() < BACK
         )
         if slot.thing:

@@ -26,7 +26,7 @@ from rods.analysis.plausible_calls import (
 )
 from rods.calls import Call
 from rods.composing.lexicon import delegates, lexicon, sought
-from rods.environments.base import Environment, Instance, Result, Results
+from rods.environments.base import Environment, Instance, Results
 from rods.environments.failing import value_of
 from rods.episode.asked import telling
 from rods.faults import Reason
@@ -121,11 +121,6 @@ class AbstentionTurn:
         ]
         if not places:
             return [Reason("needs none of the tools that return in it", self.turn)]
-        catalogue = lexicon(self.environment).catalogue
-        known = [at for at in places if catalogue and self.calls[at].name in catalogue.known]
-        if known:
-            why = "may be known or told without it"
-            return [Reason(f"{self.calls[at]} {why}", self.turn) for at in known]
         if not self.environment.features.fork:
             return []
         ways = ((place, _Search(self, place).way()) for place in places)
@@ -248,8 +243,7 @@ class _Path:
     world: Instance
     apart: Counter[Any]
     far: int = 0
-    calls: tuple[Call, ...] = ()
-    results: tuple[Result, ...] = ()
+    steps: tuple[Tried, ...] = ()
     shown: frozenset[int] = frozenset()
     given: frozenset[Any] = frozenset()
     moved: bool = False  # whether the last call changed the state
@@ -326,30 +320,27 @@ class _Search:
             share = most // WAITING if self.waits else most
             for path in paths:
                 pool = KnownValues()
-                for call, result in zip(path.calls[::-1], path.results[::-1], strict=True):
-                    pool.add_all(call.arguments.items())
-                    pool.add_all(leaves(value_of(result)))
+                for step in path.steps[::-1]:
+                    pool.add_all(step.call.arguments.items())
+                    pool.add_all(leaves(value_of(step.result)))
                 pool.add_all(self.pool.values)
                 calls = plausible(self.tools, pool, share, every=self.waits)
-                if not path.calls:
+                if not path.steps:
                     calls = itertools.chain(plausible(self.tools, self.likely, SECOND), calls)
                 for tried in attempts(path.world, calls):
                     further = self._further(path, tried)
-                    if not further.far if self.reads else tried.world.same_state(self.target):
-                        return ", ".join(map(str, further.calls))
-                    if further.far < path.far or self._only_there(further):
+                    done = not (self.reads and further.far)
+                    if done and tried.world.same_state(self.target):
+                        return ", ".join(str(step.call) for step in further.steps)
+                    # what differs in small records that the call changes can be made anew
+                    anew = further.moved and {place[:-1] for place, _ in further.apart}
+                    if further.far < path.far or (anew and anew <= self.places):
                         nearer.append(further)
             nearer.sort(key=lambda path: path.far, reverse=True)
             # a tool stands where its farthest call does, with its nearest one
-            paths = list({path.calls[-1].name: path for path in nearer}.values())
+            paths = list({path.steps[-1].call.name: path for path in nearer}.values())
             paths = paths[::-1][:NEAR]
         return ""
-
-    def _only_there(self, path: _Path) -> bool:
-        """Whether the last call changed the state, and it differs from the target only in small
-        records that the call in question changes, too: what was removed can be made anew."""
-        changed = path.moved and bool(self.places)
-        return changed and all(place[:-1] in self.places for place, _ in path.apart)
 
     def _further(self, path: _Path, tried: Tried) -> _Path:
         """`path` and one call more. It is as far as there are wanted values that no call shows
@@ -369,9 +360,7 @@ class _Search:
         far = len(self.wanted) - len(seen) + apart.total()
         if not self.reads and self.goal is None:
             far = -(not tried.world.same_state(self.world))
-        calls = (*path.calls, tried.call)
-        results = (*path.results, tried.result)
-        return _Path(tried.world, apart, far, calls, results, shown, given, moved)
+        return _Path(tried.world, apart, far, (*path.steps, tried), shown, given, moved)
 
 
 def _plain(value: Any) -> Any:

@@ -2,29 +2,24 @@
 call wipes out, and what stands for itself once only."""
 
 from collections import Counter
-from dataclasses import dataclass
+from typing import Any
 
+from rods.analysis.containment import key_of, leaves
 from rods.calls import Call
 from rods.canonical import canonical
 from rods.composing.lexicon import lexicon
 from rods.environments.base import Environment, Instance, Results
+from rods.environments.failing import value_of
 from rods.faults import Reason
 from rods.tasks import Task
-
-
-@dataclass(slots=True)
-class _Write:
-    call: Call
-    without: Instance  # the world in which it was never made
 
 
 def needless(environment: Environment, task: Task, results: Results) -> list[Reason]:
     """Calls that a policy has reason not to make, where worlds can be copied and compared:
 
     - a turn in which each call was made before, with this result, and nothing of its class has
-      changed since; where each result is judged, one such call is enough, and one whose result a
-      change has shown;
-    - a call that sets what is set, of a tool that has changed something before;
+      changed since; where each result is judged, one such call is enough, and one whose result
+      stands in what a change has shown;
     - a call that leaves an argument out and so undoes what an earlier one gave there, when nothing
       between told the difference: a default that nobody asked for;
     - a call that comes `once`, again."""
@@ -36,9 +31,10 @@ def needless(environment: Environment, task: Task, results: Results) -> list[Rea
     tools = environment.tools()
     instance = environment.reset(task.state)
     versions = Counter[str]()  # changes so far, by class
-    shown = set[tuple[bytes, str, str, int]]()  # call (none: a change), text, class, version
-    writes: list[_Write] = []  # of tools with defaults
-    setters = set[str]()  # tools that changed something
+    shown = set[tuple[bytes, str, str, int]]()  # call, text, class, version
+    told: list[tuple[str, int, set[Any]]] = []  # what a change showed: class, version, leaves
+    # of tools with defaults, each with the world in which it was never made
+    writes: list[tuple[Call, Instance]] = []
     made = set[bytes]()  # of what comes once
     reasons: list[Reason] = []
     for turn, (calls, seen) in enumerate(zip(task.calls, results, strict=True)):
@@ -51,28 +47,26 @@ def needless(environment: Environment, task: Task, results: Results) -> list[Rea
             changed = before is not instance and not instance.same_state(before)
             versions[tool.group] += changed
             now = (tool.group, versions[tool.group])
-            record = (b"" if changed else canonical(call.as_json()), result.text, *now)
-            told = (b"", *record[1:]) in fresh and isinstance(result.value, (dict, list))
-            if not changed and (record in shown or told):
+            record = (canonical(call.as_json()), result.text, *now)
+            own = {(name, key_of(leaf)) for name, leaf in leaves(value_of(result))}
+            within = any(own and own <= held for *at, held in told if (*at,) == now)
+            if tool.reads and (record in shown or within):
                 known.append(Reason(f"{call.name} shows what was shown already", turn, index))
             fresh.add(record)
-            if not changed and call.name in setters:
-                reasons.append(Reason(f"{call.name} sets what is so already", turn, index))
-            if changed:
-                setters.add(call.name)
-            told_nothing: list[_Write] = []
-            for write in writes:
-                same_text = write.without.call(call).text == result.text
-                again = changed and write.call.name == call.name
-                left_out = again and not write.call.arguments.keys() <= call.arguments.keys()
-                if left_out and instance.same_state(write.without):
-                    why = f"{call.name} leaves out what {write.call} gave, and undoes it"
+            told += [(*now, own)] if changed else []
+            told_nothing = []
+            for write, without in writes:
+                same_text = without.call(call).text == result.text
+                again = changed and write.name == call.name
+                left_out = again and not write.arguments.keys() <= call.arguments.keys()
+                if left_out and instance.same_state(without):
+                    why = f"{call.name} leaves out what {write} gave, and undoes it"
                     reasons.append(Reason(why, turn, index))
                 elif same_text:
-                    told_nothing.append(write)
+                    told_nothing.append((write, without))
             writes = told_nothing
             if changed and not all(parameter.required for parameter in tool.parameters):
-                writes.append(_Write(call, before))
+                writes.append((call, before))
             if call.name in once:
                 key = canonical([call.name, *map(call.arguments.get, once[call.name])])
                 if key in made:

@@ -13,6 +13,8 @@ from rods.gates.texts import ARTICLES
 
 TRIES = 20  # fresh worlds in which a recipe is tried
 MENDS = 3  # of one of them
+# tables of a catalogue that name tools
+OF_TOOLS = ("swaps", "once", "named", "known", "lookups", "common")
 
 
 def faults(catalogue: Catalogue, environment: Environment) -> list[str]:
@@ -46,14 +48,9 @@ def faults(catalogue: Catalogue, environment: Environment) -> list[str]:
         lines += [what.format(name) for name in sorted(wanted - names)]
     # a domain with a family of another name is hidden by it
     families = set(map(catalogue.family, catalogue.domains))
-    for label, listed, names, what in (
+    for label, listed, there, what in (
         ("siblings", {*catalogue.siblings, *catalogue.siblings.values()}, tools.keys(), "tool"),
-        ("swaps", set(catalogue.swaps), tools.keys(), "tool"),
-        ("once", set(catalogue.once), tools.keys(), "tool"),
-        ("named", set(catalogue.named), tools.keys(), "tool"),
-        ("known", set(catalogue.known), tools.keys(), "tool"),
-        ("lookups", set(catalogue.lookups), tools.keys(), "tool"),
-        ("common", set(catalogue.common), tools.keys(), "tool"),
+        *((table, {*getattr(catalogue, table)}, tools.keys(), "tool") for table in OF_TOOLS),
         ("families", catalogue.families.keys(), catalogue.domains.keys() | book.things, "domain"),
         ("thematic", catalogue.thematic, catalogue.domains.keys(), "domain"),
         ("silent", catalogue.silent, things, "thing"),
@@ -62,7 +59,7 @@ def faults(catalogue: Catalogue, environment: Environment) -> list[str]:
         ("supply", book.supply.keys(), families, "family"),
         ("again", book.again.keys(), families, "family"),
     ):
-        lines += [f"{label} names the unknown {what} {name!r}" for name in sorted(listed - names)]
+        lines += [f"{label} names the unknown {what} {name!r}" for name in sorted(listed - there)]
     if book.vague.keys() != book.supply.keys():
         lines.append(f"vague and supply differ in {sorted(book.vague.keys() ^ book.supply.keys())}")
     for label, table in (("vague", book.vague), ("supply", book.supply), ("again", book.again)):

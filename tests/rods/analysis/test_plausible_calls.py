@@ -21,10 +21,8 @@ def tool(*parameters: Parameter) -> Tool:
 def pool(rng: random.Random) -> KnownValues:
     made = KnownValues()
     for index in range(rng.randrange(12)):
-        made.add(
-            rng.choice(["", "p0", "p1", "other"]),
-            rng.choice([f"value{index}", index, [f"item{index}"]]),
-        )
+        name = rng.choice(["", "p0", "p1", "other"])
+        made.add_all([(name, rng.choice([f"value{index}", index, [f"item{index}"]]))])
     return made
 
 
@@ -65,7 +63,7 @@ def test_the_likeliest_calls_are_those_of_all_combinations_weighed(count: int) -
 def test_many_optional_parameters_cost_no_more_than_the_calls_that_are_asked_for() -> None:
     values = KnownValues()
     for index in range(20):
-        values.add(f"v{index}", f"value{index}")
+        values.add_all([(f"v{index}", f"value{index}")])
     one = tool(*(Parameter(f"p{index}", {"type": "string"}, required=False) for index in range(40)))
     started = time.perf_counter()
     found = list(plausible([one], values, 300))

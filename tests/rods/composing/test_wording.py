@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -199,29 +200,44 @@ def test_a_value_of_several_words_stands_in_quotation_marks_in_a_variant() -> No
         assert f"'{text}'" in served[1] and f"'{text}'" not in _rewrite(draft, seed)[1]
 
 
-def test_an_opening_of_a_request_that_is_declined_tells_of_nothing_that_could_be_served() -> None:
+def test_an_opening_before_a_turn_without_calls_tells_of_nothing_that_it_could_serve() -> None:
     draft = drafted(planned(["take_in", "see_balance"], ["see_today"]))
-    purpose = {
-        name: desk().recipes[name].purpose for name in ("take_in", "see_balance", "see_today")
-    }
-    told: dict[bool, set[str]] = {
-        declined: {
+    names = ("take_in", "see_balance", "see_today")
+
+    def tells(told: int | None) -> set[str]:
+        text = " ".join(
             wording.rewrite(
-                desk(),
-                draft,
-                narrative=True,
-                served=True,
-                declined=declined,
-                rng=random.Random(seed),
+                desk(), draft, narrative=True, served=True, told=told, rng=random.Random(seed)
             )[0]
             for seed in range(20)
-        }
-        for declined in (False, True)
-    }
-    others = (*purpose["see_balance"], *purpose["see_today"])
-    assert any(one in text for text in told[True] for one in purpose["take_in"])
-    assert any(one in text for text in told[False] for one in others)
-    assert not any(one in text for text in told[True] for one in others)
+        )
+        return {name for name in names if any(one in text for one in desk().recipes[name].purpose)}
+
+    assert tells(None) == {"take_in", "see_balance", "see_today"}
+    assert tells(1) == {"take_in", "see_balance"} and tells(0) == {"take_in"}
+
+
+def test_in_a_variant_the_same_stands_in_the_first_request_of_a_turn_alone() -> None:
+    draft = drafted(planned(["take_in", "see_balance"]))
+    asked = [
+        replace(
+            request,
+            slots={name: replace(slot, repeats=True, others=False) for name, slot in slots.items()},
+        )
+        for request in wording.requests(desk(), draft.turns[0])
+        for slots in [request.slots]
+    ]
+
+    def back(asked: list[wording.RecipeRequest], strict: bool) -> bool:
+        return any(
+            "the same account"
+            in wording._request(
+                desk(), asked, holistic=True, strict=strict, rng=random.Random(seed)
+            )
+            for seed in range(40)
+        )
+
+    assert back(asked[:1], True) and back(asked[1:], False) and not back(asked[1:], True)
 
 
 def test_where_no_opening_was_told_no_turn_comes_back_to_it() -> None:

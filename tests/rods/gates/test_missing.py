@@ -318,21 +318,6 @@ def test_a_record_that_is_made_anew_and_a_sum_that_is_worked_out_are_ways_round(
     assert all(f"can be done without it: {way}" in reason for reason in reasons)
 
 
-@pytest.mark.parametrize(
-    ("call", "asked", "known"),
-    [
-        (Call("get_symbol_by_name", {"name": "Apple"}), "Find the ticker of Apple.", True),
-        (Call("trading_get_login_status"), "Tell me whether I am logged in.", True),
-        (Call("get_stock_info", {"symbol": "AAPL"}), "Show me the figures of AAPL.", False),
-    ],
-)
-def test_what_may_be_known_without_its_tool_is_not_held_out(
-    call: Call, asked: str, known: bool
-) -> None:
-    reasons = found(withheld("bfcl", MARKET, call, asked), fair=False)
-    assert reasons == ([f"{call} may be known or told without it"] if known else [])
-
-
 def files_task(root: dict[str, Any], call: Call, asked: str, beside: Sequence[str]) -> Task:
     """A task that withholds the tool of `call`, with those `beside` it, in a file system."""
     state = {

@@ -50,7 +50,7 @@ COOL_TOO = Call("adjustClimateControl", {"temperature": 20, "fanSpeed": 30})
         (((WARM, COOL_TOO),), []),
         (((WARM,), (FILL,), (FUEL, COOL_TOO)), [(2, 0)]),
         (((WARM,), (Call("get_current_speed", {}),), (FILL,), (COOL,)), [(3, 0)]),
-        (((WARM,), (WARM,)), [(1, 0)]),
+        (((WARM,), (WARM,)), []),
     ],
 )
 def test_what_is_known_set_or_undone(calls, refused):

@@ -104,13 +104,15 @@ _BIRTHDAYS = [
 
 
 def _goals(scene: Scene) -> Sequence[str]:
-    """Airports that can be reached from where the recipe starts."""
+    """Airports that can be reached from where the recipe starts, and to which no flight is booked
+    yet: "my flight to GFD" is one."""
     start = (
         AIRPORTS.get(str(scene.chosen.get("city")))
         or scene.chosen.get("start")
         or scene.chosen.get("airport")
     )
-    return ROUTES.get(str(start), ())
+    booked = {booking["travel_to"] for booking in _account(scene)["booking_record"].values()}
+    return [goal for goal in ROUTES.get(str(start), ()) if goal not in booked]
 
 
 def _cities(scene: Scene) -> list[str]:
