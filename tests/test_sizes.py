@@ -20,9 +20,9 @@ from tests.parts import ROOT
 
 # Tokens at most. A feature that needs more takes it away elsewhere.
 BUDGETS = {
-    "product": 450_000,
+    "product": 449_990,
     "core": 261_000,
-    "rods": 112_800,
+    "rods": 112_700,
     "worlds": 63_800,
     "daemon": 42_000,
     "trainer": 38_700,

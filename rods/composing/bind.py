@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from rods.analysis.containment import form_of
+from rods.analysis.containment import form_of, leaves
 from rods.analysis.flows import Flow
 from rods.calls import Call
 from rods.canonical import JsonMapping, JsonObject, canonical, frozen
@@ -241,7 +241,11 @@ class _Binder:
                 else str(self.chosen.get(gift.noun, gift.noun))
             )
             things[kind] = _Thing(value, flow, noun, self.turn, alone)
-            self.met.append((self.catalogue.family(kind), value))
+            # others that the recipe itself came across ("on the day of the wedding")
+            beside = gift.value.path[-1:] if isinstance(gift.value, FromResult) else ()
+            seen = (item for bound in self.bound for item in leaves(bound.result.value))
+            also = [leaf for name, leaf in seen if name in beside and leaf != value]
+            self.met += [(self.catalogue.family(kind), one) for one in (*also, value)]
         for kind in self.recipe.ends:
             self.things.pop(kind, None)
             self.met.append((self.catalogue.family(kind), ""))

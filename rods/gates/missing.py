@@ -36,7 +36,6 @@ FIRST = 24
 NEAR = 6
 SECOND = 12
 RECORD = 8  # leaves at most of what counts as a record, in its two states together
-CONSTANTS = (0, -1, 0.5)  # subtract from 0, multiply by -1, raise to the power 0.5
 WAITING = 8  # so many times fewer where calls wait for another process
 
 
@@ -269,12 +268,6 @@ class _Search:
         self.target = self.world.fork()
         result = self.target.call(call)
         self.reads = self.world.same_state(self.target)
-        self.known = {key_of(value) for _, value in known.values}
-        # the likeliest: what the call takes, that as a list, and what arithmetic turns it by
-        taken = [value for value in call.arguments.values() if isinstance(value, int | float)]
-        self.likely = KnownValues()
-        if self.reads and taken:
-            self.likely.add_all(("", value) for value in (*taken, *CONSTANTS, taken))
         self.pool = KnownValues()
         self.places: set[Any] = set()
         self.goal: Counter[Any] | None = None
@@ -299,10 +292,9 @@ class _Search:
                 if path[:-1] in self.places or (path, key) in apart
             ]
             # what a call counts on from a number can be worked out, and set
-            numbers = [(name, key) for name, key in facts if isinstance(key, int | float)]
-            self.pool.add_all(fact for fact in numbers if fact[1] not in self.known)
-            self.pool.add_all(("", key) for _, key in numbers if key in self.known)
+            self.pool.add_all(fact for fact in facts if isinstance(fact[1], int | float))
         self.pool.add_all((*call.arguments.items(), *known.values))
+        self.held = {key_of(leaf) for _, leaf in facts}
         keys = {key_of(value) for _, value in sources}
         self.wanted = [
             (name, leaf) for name, leaf in facts if key_of(leaf) not in keys and not is_small(leaf)
@@ -325,8 +317,11 @@ class _Search:
                     pool.add_all(leaves(value_of(step.result)))
                 pool.add_all(self.pool.values)
                 calls = plausible(self.tools, pool, share, every=self.waits)
-                if not path.steps:
-                    calls = itertools.chain(plausible(self.tools, self.likely, SECOND), calls)
+                if path.steps and not self.reads:  # first what the state to be reached holds
+                    likely = KnownValues()
+                    likely.add_all(item for item in pool.values if key_of(item[1]) in self.held)
+                    first = plausible(self.tools, likely, share, every=self.waits)
+                    calls = itertools.chain(first, calls)
                 for tried in attempts(path.world, calls):
                     further = self._further(path, tried)
                     done = not (self.reads and further.far)
@@ -353,10 +348,8 @@ class _Search:
         moved = not self.reads and not tried.world.same_state(path.world)
         apart = path.apart if self.goal is None or not moved else _apart(tried.world, self.goal)
         seen = [key_of(self.wanted[index][1]) for index in shown]
-        if self.reads:  # who is given a value shows it beside another one
-            beside = any(key not in given for key in seen)
-            own = given - self.known if beside else given
-            seen = [key for key in seen if key not in own]
+        if self.reads:
+            seen = [key for key in seen if key not in given]
         far = len(self.wanted) - len(seen) + apart.total()
         if not self.reads and self.goal is None:
             far = -(not tried.world.same_state(self.world))

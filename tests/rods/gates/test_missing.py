@@ -294,26 +294,25 @@ def test_a_look_that_tells_nothing_is_replaced_by_none() -> None:
             "find_contact(",
         ),
         (
-            Call("add", {"a": 128, "b": 391}),
-            "Add 128 and 391.",
-            ("sum_values", "cd"),
-            "sum_values(numbers=[128, 391])",
+            Call("reply_mail", {"mail": "m1", "text": "good luck"}),
+            "Answer mail m1, which is about 'festival', with 'good luck'.",
+            ("read_mail", "send_mail"),
+            "read_mail(mail='m1'), send_mail(",
         ),
         (
-            Call("absolute_value", {"number": -128}),
-            "Tell me the absolute value of -128.",
-            ("multiply", "cd"),
-            "multiply(",
+            Call("reply_mail", {"mail": "m1", "text": "good luck"}),
+            "Answer mail m1, which is about 'festival', with 'good luck'.",
+            ("send_mail", "search_mail"),
+            "",
         ),
-        (Call("add", {"a": 128, "b": 391}), "Add 128 and 391.", ("round_number",), ""),
     ],
 )
-def test_a_record_that_is_made_anew_and_a_sum_that_is_worked_out_are_ways_round(
+def test_a_record_that_is_made_anew_and_what_others_do_together_are_ways_round(
     call: Call, asked: str, beside: Sequence[str], way: str
 ) -> None:
-    name = "bfcl" if call.name in environment().tools() else "desk"
-    state = DESK if name == "desk" else {**CAR, "classes": ["MathAPI"], "config": {}}
-    reasons = found(withheld(name, state, call, asked, beside), fair=False)
+    mail = {"sender": "box9", "subject": "festival", "text": "more details", "flagged": False}
+    state = {**DESK, "mail": {"inbox": {"m1": mail}, "sent": {}, "next": 2}}
+    reasons = found(withheld("desk", state, call, asked, beside), fair=False)
     assert bool(reasons) is bool(way), reasons
     assert all(f"can be done without it: {way}" in reason for reason in reasons)
 

@@ -57,7 +57,9 @@ def pad(config: JsonObject, spoken: frozenset[str], rng: random.Random) -> None:
     }
     more = _bookings(list(cards), 8, rng)
     config["booking_record"] |= {
-        number: booking for number, booking in more.items() if number not in spoken
+        number: booking
+        for number, booking in more.items()
+        if spoken.isdisjoint((number, booking["travel_to"].lower()))
     }
 
 
