@@ -23,7 +23,7 @@ BUDGETS = {
     "product": 449_990,
     "core": 261_000,
     "rods": 112_700,
-    "worlds": 63_800,
+    "worlds": 63_900,
     "daemon": 42_000,
     "trainer": 38_700,
     "buffers": 39_700,

@@ -317,7 +317,7 @@ class _Search:
                     pool.add_all(leaves(value_of(step.result)))
                 pool.add_all(self.pool.values)
                 calls = plausible(self.tools, pool, share, every=self.waits)
-                if path.steps and not self.reads:  # first what the state to be reached holds
+                if not self.reads:  # first what the state to be reached holds
                     likely = KnownValues()
                     likely.add_all(item for item in pool.values if key_of(item[1]) in self.held)
                     first = plausible(self.tools, likely, share, every=self.waits)

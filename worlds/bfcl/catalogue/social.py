@@ -191,6 +191,15 @@ _UPDATES = [
         for text in _TICKETS.domains["description"]
     ),
 ]
+
+
+def _updates(scene: Scene) -> list[Worded]:
+    """Changes by which no ticket gets the title or the description of one that is there."""
+    queue = _queue(scene)["ticket_queue"]
+    had = {ticket[name] for ticket in queue for name in ("title", "description")}
+    return [update for update in _UPDATES if had.isdisjoint(update.value.values())]
+
+
 MESSAGE_DOMAINS: Mapping[str, Domain] = {
     "own_id": lambda scene: [next(iter(_users(scene).values()))],
     "colleague": _colleagues,
@@ -219,7 +228,7 @@ TWEET_DOMAINS: Mapping[str, Domain] = {
 }
 TICKET_DOMAINS: Mapping[str, Domain] = {
     "ticket_number": _tickets,
-    "update": lambda scene: _UPDATES,
+    "update": _updates,
     "agent": lambda scene: [
         f"{first.lower()}.{last.lower()}"
         for first, last in zip(scenario.FIRST_NAMES, scenario.LAST_NAMES, strict=False)
