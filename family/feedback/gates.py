@@ -16,8 +16,7 @@ from rods.analysis.plausible_calls import KnownValues, documented, options, plau
 from rods.analysis.sampling import WORDS
 from rods.calls import Call
 from rods.canonical import frozen
-from rods.environments.base import Environment, Instance, Parameter, Result, Tool
-from rods.environments.failing import value_of
+from rods.environments.base import Environment, Instance, Parameter, Result, Tool, value_of
 from rods.family.feedback.failures import pattern, shape
 from rods.family.feedback.hints import tools_named
 from rods.tasks import AnyTask, Task

@@ -15,8 +15,7 @@ from typing import Any, Literal
 from rods.analysis.containment import Text, akin, is_small, key_of, leaves
 from rods.calls import Call
 from rods.canonical import JsonObject, frozen
-from rods.environments.base import Result, Results, Tool, Tools
-from rods.environments.failing import value_of
+from rods.environments.base import Result, Results, Tool, Tools, value_of
 from rods.tasks import Task
 
 

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from rods.analysis.schemas import Checker, limits
 from rods.calls import Call
 from rods.canonical import JsonObject
-from rods.environments.base import Result, Tool
-from rods.environments.failing import text_of, value_of
+from rods.environments.base import Result, Tool, value_of
+from rods.environments.failing import text_of
 from rods.files import module_table
 
 _TABLES = module_table(__file__)

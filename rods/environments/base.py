@@ -8,6 +8,8 @@ from dataclasses import field
 from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
+import orjson
+
 from rods.calls import Call, ReadsJudged
 from rods.canonical import JsonMapping, JsonObject, frozen
 
@@ -122,6 +124,16 @@ class Result(NamedTuple):
 
 
 Results = Sequence[Sequence[Result]]  # of a task's calls, one sequence a turn
+
+
+def value_of(result: Result) -> Any:
+    """What a call returned: its value, else its text, read as JSON where it is that."""
+    if result.value is not None:
+        return result.value
+    try:
+        return orjson.loads(result.text)
+    except ValueError:
+        return result.text
 
 
 class Instance(Protocol):

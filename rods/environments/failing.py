@@ -13,12 +13,10 @@ processes do not load."""
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
-
-import orjson
+from typing import TypeAlias
 
 from rods.canonical import JsonMapping
-from rods.environments.base import Result
+from rods.environments.base import Result, value_of
 
 Rule: TypeAlias = JsonMapping
 _LISTS = ("values", "tools")
@@ -70,13 +68,3 @@ def text_of(result: Result) -> str:
     while isinstance(value, (list, Mapping)) and len(value) == 1:
         value = next(iter(value.values() if isinstance(value, Mapping) else value))
     return (value if isinstance(value, str) else result.text).strip()
-
-
-def value_of(result: Result) -> Any:
-    """What a call returned: its value, else its text, read as JSON where it is that."""
-    if result.value is not None:
-        return result.value
-    try:
-        return orjson.loads(result.text)
-    except ValueError:
-        return result.text

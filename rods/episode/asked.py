@@ -20,8 +20,7 @@ from rods.analysis.flows import Output, entries
 from rods.analysis.plausible_calls import documented
 from rods.calls import Call, ReadsJudged
 from rods.composing.lexicon import CLAUSE, SHARE, SOUGHT, lexicon
-from rods.environments.base import Environment, Result, Results
-from rods.environments.failing import value_of
+from rods.environments.base import Environment, Result, Results, value_of
 from rods.episode.engine import NeedVerdict
 from rods.tasks import Task, asked
 

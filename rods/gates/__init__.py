@@ -7,9 +7,8 @@ from rods.analysis.profile import profile as profile_of
 from rods.config import Gates
 from rods.environments.base import Environment
 from rods.faults import Gate, GateRejection, Reason
-from rods.gates.ground_truth import Checked, arguments, misjudged, replayed, tools
+from rods.gates.ground_truth import Checked, arguments, misjudged, needless, replayed, tools
 from rods.gates.missing import missing
-from rods.gates.needless import needless
 from rods.gates.similarity import SimilarityIndex, contamination, repeats
 from rods.gates.texts import leaks, requests
 from rods.gates.values import grounding, referents

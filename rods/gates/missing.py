@@ -26,8 +26,7 @@ from rods.analysis.plausible_calls import (
 )
 from rods.calls import Call
 from rods.composing.lexicon import delegates, lexicon, sought
-from rods.environments.base import Environment, Instance, Results
-from rods.environments.failing import value_of
+from rods.environments.base import Environment, Instance, Results, value_of
 from rods.episode.asked import telling
 from rods.faults import Reason
 from rods.tasks import RETURN_SENTENCE, Task

@@ -21,8 +21,7 @@ from rods.canonical import frozen
 from rods.composing.lexicon import lexicon
 from rods.composing.parse_wording import read
 from rods.conversations import Persona, Script
-from rods.environments.base import Environment, Parameter, Result, Results, Tools
-from rods.environments.failing import value_of
+from rods.environments.base import Environment, Parameter, Result, Results, Tools, value_of
 from rods.faults import Reason
 from rods.tasks import Task, asked
 

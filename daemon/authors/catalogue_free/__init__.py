@@ -39,8 +39,7 @@ from rods.composing.catalogue import (
 )
 from rods.composing.records import ComposeError, Draft
 from rods.daemon.authors.state_shapes import State, contents, is_map, walk
-from rods.environments.base import Environment, Parameter, Result, Tool, Tools, kept
-from rods.environments.failing import value_of
+from rods.environments.base import Environment, Parameter, Result, Tool, Tools, kept, value_of
 from rods.errors import InfrastructureError
 
 EXAMPLES = 6

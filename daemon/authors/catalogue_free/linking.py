@@ -19,8 +19,7 @@ from rods.composing.records import ComposeError, Draft, Plan
 from rods.daemon.authors.base import StagedAssignment, with_calls
 from rods.daemon.authors.catalogue_free import is_changed, is_single_tool
 from rods.daemon.authors.catalogue_free.probing import Prober
-from rods.environments.base import Environment, Parameter, reference
-from rods.environments.failing import value_of
+from rods.environments.base import Environment, Parameter, reference, value_of
 from rods.gates.values import Mention, is_amount, keys_of, mentions, referent
 from rods.tasks import Task
 

@@ -14,8 +14,7 @@ from rods.composing.bind import Choice, Chooser, random_chooser
 from rods.composing.catalogue import LEFT_OUT, Catalogue, Scene
 from rods.daemon.authors.catalogue_free import fitting_values, names_of, returned_values
 from rods.daemon.authors.state_shapes import State
-from rods.environments.base import Environment, Instance, Result, kept
-from rods.environments.failing import value_of
+from rods.environments.base import Environment, Instance, Result, kept, value_of
 from rods.environments.replay import ReplayedWorld
 from rods.errors import InfrastructureError
 from rods.gates.values import is_amount, keys_of

@@ -19,8 +19,7 @@ from rods.composing.records import BoundCall, ComposeError, Draft
 from rods.daemon.authors.base import StagedAssignment, Texts
 from rods.daemon.authors.llm import showing
 from rods.daemon.authors.llm.questions import Context
-from rods.environments.base import Environment, Tools, reference
-from rods.environments.failing import value_of
+from rods.environments.base import Environment, Tools, reference, value_of
 from rods.faults import Defect
 from rods.gates.texts import leaks, unnatural
 from rods.gates.values import Mention, keys_of, mentions, referent, referents

@@ -4,8 +4,7 @@ import pytest
 
 from rods.calls import Call
 from rods.environments.base import reference
-from rods.gates.ground_truth import run
-from rods.gates.needless import needless
+from rods.gates.ground_truth import needless, run
 from rods.gates.texts import unasked
 from rods.tasks import Task
 from tests.environments import load
@@ -50,7 +49,7 @@ COOL_TOO = Call("adjustClimateControl", {"temperature": 20, "fanSpeed": 30})
         (((WARM, COOL_TOO),), []),
         (((WARM,), (FILL,), (FUEL, COOL_TOO)), [(2, 0)]),
         (((WARM,), (Call("get_current_speed", {}),), (FILL,), (COOL,)), [(3, 0)]),
-        (((WARM,), (WARM,)), []),
+        (((WARM,), (WARM,)), [(1, 0)]),
     ],
 )
 def test_what_is_known_set_or_undone(calls, refused):

@@ -154,7 +154,10 @@ def _timeline(scene: Scene) -> JsonMapping:
 
 
 def _mention_lists(scene: Scene) -> list[list[str]]:
-    handles = [f"@{name}" for name in _HANDLES if name != _feed(scene)["username"]]
+    """Of those whom no tweet mentions yet, so that nobody is added to one twice."""
+    there = {handle for tweet in _timeline(scene).values() for handle in tweet["mentions"]}
+    others = (f"@{name}" for name in _HANDLES if name != _feed(scene)["username"])
+    handles = [handle for handle in others if handle not in there]
     return [[handle] for handle in handles] + [
         [user, other] for user, other in zip(handles, handles[3:], strict=False)
     ]
