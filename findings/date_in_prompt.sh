@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # Software: trl 1.16.0 (its packaged chat templates), transformers 5.23.0 (which renders them).
 # Expected: the same messages and tools give the same prompt, today and next week.
-# Seen: the templates of gpt-oss, of Llama 3.2, and, where no system message is given, of Muse Glimmer write the day on
-#   which they are rendered into the prompt; Llama 3.1's writes 26 July 2024, on every day. The variable that holds the
-#   day still has another name in each, `date_string` in Llama's and `current_date` in Muse's, and gpt-oss has none: the
-#   function `strftime_now` that it calls cannot be given as a variable, since transformers hands templates no
-#   callable of the caller's, but a text in its place.
-# Touches: evaluations that are repeated, runs over midnight, caches by prompt: scores and tokens differ by the day.
+# Seen: the templates of gpt-oss, of Llama 3.2, and, where no system message is given, of Muse
+#   Glimmer write the day on which they are rendered into the prompt; Llama 3.1's writes 26 July
+#   2024, on every day. The variable that holds the day still has another name in each,
+#   `date_string` in Llama's and `current_date` in Muse's, and gpt-oss has none: the function
+#   `strftime_now` that it calls cannot be given as a variable, since transformers hands templates
+#   no callable of the caller's, but a text in its place.
+# Touches: evaluations that are repeated, runs over midnight, caches by prompt: scores and tokens
+#   differ by the day.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

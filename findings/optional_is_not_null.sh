@@ -1,18 +1,23 @@
 #!/usr/bin/env bash
-# Software: transformers 5.23.0 (`get_json_schema`, which makes tool documents of functions), jsonschema 4.26.0.
-# Expected: the schema that is made of a signature accepts what the function accepts, and says what the signature says:
-#   null for `str | None`, the default, the bounds of an `Annotated` type.
-# Seen: `str | None = None` becomes {"type": "string", "nullable": true}. `nullable` is a word of OpenAPI 3.0; JSON Schema
-#   has none, so every validator and grammar refuses null, the default itself. Defaults are left out altogether, and so are
-#   bounds, without a word. A mapping that can be called passes as a tool whole: what `tools=` shows is then the mapping.
-# Touches: whoever hands functions to `apply_chat_template(tools=…)` or to TRL's environments and checks calls against the
-#   same document: a model that writes null, as it is told that it may, is refused.
+# Software: transformers 5.23.0 (`get_json_schema`, which makes tool documents of functions),
+#   jsonschema 4.26.0.
+# Expected: the schema that is made of a signature accepts what the function accepts, and says
+#   what the signature says: null for `str | None`, the default, the bounds of an `Annotated`
+#   type.
+# Seen: `str | None = None` becomes {"type": "string", "nullable": true}. `nullable` is a word of
+#   OpenAPI 3.0; JSON Schema has none, so every validator and grammar refuses null, the default
+#   itself. Defaults are left out altogether, and so are bounds, without a word. A mapping that
+#   can be called passes as a tool whole: what `tools=` shows is then the mapping.
+# Touches: whoever hands functions to `apply_chat_template(tools=…)` or to TRL's environments and
+#   checks calls against the same document: a model that writes null, as it is told that it may,
+#   is refused.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 export PIP_DISABLE_PIP_VERSION_CHECK=1 HF_HUB_OFFLINE=1 TRANSFORMERS_VERBOSITY=error
 "${PYTHON:-python3}" -m venv "$folder/venv"
-"$folder/venv/bin/pip" install -q transformers==5.23.0 jinja2==3.1.6 jsonschema==4.26.0 annotated-types==0.7.0
+"$folder/venv/bin/pip" install -q transformers==5.23.0 jinja2==3.1.6 \
+  jsonschema==4.26.0 annotated-types==0.7.0
 cat >"$folder/expected" <<'END'
 place {"type": "string", "nullable": true, "description": "Where."}
 nights {"type": "integer", "description": "How many."}

@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
 # Software: trl 1.16.0 (its packaged chat templates), transformers 5.23.0.
-# Expected: TRL's page on templates asks for templates in which appended messages change nothing of earlier ones, and
-#   `is_chat_template_prefix_preserving` says whether one is such. So a template of which it says True, above all one that
-#   `get_training_chat_template` hands out, should keep a conversation as it is when a user speaks again.
-# Seen: the check looks at one call with one result and no reasoning. It says True of every template that GRPO would use
-#   with tools, and 14 of these 28 write the same conversation otherwise once a second user turn follows a reply with
-#   reasoning; gpt-oss does so without reasoning too. Of the 14, seven keep it with a variable of their own
-#   (`preserve_thinking`, `truncate_history_thinking`), which TRL sets nowhere. Where TRL rewrote that branch (Qwen3 to
+# Expected: TRL's page on templates asks for templates in which appended messages change nothing
+#   of earlier ones, and `is_chat_template_prefix_preserving` says whether one is such. So a
+#   template of which it says True, above all one that `get_training_chat_template` hands out,
+#   should keep a conversation as it is when a user speaks again.
+# Seen: the check looks at one call with one result and no reasoning. It says True of every
+#   template that GRPO would use with tools, and 14 of these 28 write the same conversation
+#   otherwise once a second user turn follows a reply with reasoning; gpt-oss does so without
+#   reasoning too. Of the 14, seven keep it with a variable of their own (`preserve_thinking`,
+#   `truncate_history_thinking`), which TRL sets nowhere. Where TRL rewrote that branch (Qwen3 to
 #   3.8), the history is kept.
-# Touches: whoever renders history again (servers, evaluation, SFT on whole conversations) and takes the check's word that
-#   the tokens are those of the rollout.
+# Touches: whoever renders history again (servers, evaluation, SFT on whole conversations) and
+#   takes the check's word that the tokens are those of the rollout.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
 # Software: transformers 5.23.0 with torch 2.13.0; tiny models with random weights.
-# Expected: a model whose configuration says `sliding_window` looks back so far in its sliding layers, whoever makes the
-#   causal mask: none given, or the same causal mask given ready as (batch, 1, queries, keys).
-# Seen: a ready four-dimensional mask is taken as it is by all layers, sliding ones too, without a warning: the model is
-#   another one as soon as the context is longer than the window, exactly the one whose window is as long as the context.
-#   A mapping with one mask for each kind of layer gives the model's own result (Mistral, with one kind: its one mask).
-# Touches: whoever keeps caches or packs rows by himself and so makes masks: rollouts drawn this way come from another
-#   distribution than the loss has (Mistral 0.1, Gemma 3, gpt-oss, whose window is 128).
+# Expected: a model whose configuration says `sliding_window` looks back so far in its sliding
+#   layers, whoever makes the causal mask: none given, or the same causal mask given ready as
+#   (batch, 1, queries, keys).
+# Seen: a ready four-dimensional mask is taken as it is by all layers, sliding ones too, without a
+#   warning: the model is another one as soon as the context is longer than the window, exactly
+#   the one whose window is as long as the context. A mapping with one mask for each kind of layer
+#   gives the model's own result (Mistral, with one kind: its one mask).
+# Touches: whoever keeps caches or packs rows by himself and so makes masks: rollouts drawn this
+#   way come from another distribution than the loss has (Mistral 0.1, Gemma 3, gpt-oss, whose
+#   window is 128).
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

@@ -1,14 +1,16 @@
 #!/usr/bin/env bash
 # Software: trl 1.16.0 (its packaged chat templates), transformers 5.23.0.
-# Expected: a tool's result `{"sky": "clear"}` reaches the model as these characters, whether the message of role "tool"
-#   holds them as text or as the mapping itself: each form is taken without an error by most templates.
-# Seen: of the 27 templates that render calls given as mappings, 24 write the text as it is; those of Llama 3.1, 3.2 and
-#   gpt-oss make a JSON string literal of it, so that JSON stands in JSON with each quotation mark escaped. The mapping
-#   comes out whole in five, three of them those that quote text; it vanishes in five, leaves its keys alone in three,
-#   becomes Python's repr (no JSON) in five, and is an error in nine. TRL's loop of tools passes `str(result)` on: of a
+# Expected: a tool's result `{"sky": "clear"}` reaches the model as these characters, whether the
+#   message of role "tool" holds them as text or as the mapping itself: each form is taken without
+#   an error by most templates.
+# Seen: of the 27 templates that render calls given as mappings, 24 write the text as it is; those
+#   of Llama 3.1, 3.2 and gpt-oss make a JSON string literal of it, so that JSON stands in JSON
+#   with each quotation mark escaped. The mapping comes out whole in five, three of them those
+#   that quote text; it vanishes in five, leaves its keys alone in three, becomes Python's repr
+#   (no JSON) in five, and is an error in nine. TRL's loop of tools passes `str(result)` on: of a
 #   tool that returns a mapping all see the repr.
-# Touches: whoever writes tools or stores results: return text, made by json.dumps, not a mapping; for Llama and gpt-oss
-#   nothing that TRL passes on comes out as plain JSON.
+# Touches: whoever writes tools or stores results: return text, made by json.dumps, not a mapping;
+#   for Llama and gpt-oss nothing that TRL passes on comes out as plain JSON.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

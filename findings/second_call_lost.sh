@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # Software: trl 1.16.0 (its packaged chat templates), transformers 5.23.0.
-# Expected: messages of assistants carry a list of calls, and TRL's `supports_tool_calling` says of a template that every
-#   part of an exchange with tools appears in what it renders. Two calls and two results should be four things in the
-#   text, or an error.
-# Seen: the template of gpt-oss passes that check (which makes one call), renders the first of two calls, leaves out the
-#   second without a word, and then names the second call's result after the first tool. The templates of Llama 3.1 and
-#   3.2 refuse a second call. The others of the 25 render both.
-# Touches: whoever stores or trains on conversations in which one reply calls twice: for gpt-oss split the reply, one call
-#   and its result at a time, before it is rendered.
+# Expected: messages of assistants carry a list of calls, and TRL's `supports_tool_calling` says
+#   of a template that every part of an exchange with tools appears in what it renders. Two calls
+#   and two results should be four things in the text, or an error.
+# Seen: the template of gpt-oss passes that check (which makes one call), renders the first of two
+#   calls, leaves out the second without a word, and then names the second call's result after the
+#   first tool. The templates of Llama 3.1 and 3.2 refuse a second call. The others of the 25
+#   render both.
+# Touches: whoever stores or trains on conversations in which one reply calls twice: for gpt-oss
+#   split the reply, one call and its result at a time, before it is rendered.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
