@@ -16,7 +16,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 export PIP_DISABLE_PIP_VERSION_CHECK=1
 "${PYTHON:-python3}" -m venv "$folder/venv"
-"$folder/venv/bin/pip" install -q --no-deps evalscope==1.14.1 # its checker imports the standard library alone
+"$folder/venv/bin/pip" install -q --no-deps evalscope==1.14.1 # the checker needs none
 cat >"$folder/expected" <<'END'
 normal_atom_number: 7 for 5: right
 normal_atom_number: 7 for 5: right

