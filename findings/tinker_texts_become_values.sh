@@ -9,8 +9,8 @@
 #   and None for true and null and read them as the texts "True" and "None". The renderers of
 #   Qwen3, Kimi K2 and gpt-oss, whose formats are JSON, give back all.
 # Touches: whoever rewards or carries out calls with these families: a ground truth that is a text
-#   of digits cannot be earned, and the same reply has other arguments in TRL or vLLM, whose
-#   readers ask the schema.
+#   of digits cannot be earned, and the same reply has other arguments by TRL's reader, which asks
+#   the schema.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
