@@ -55,11 +55,11 @@ def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return finished(tmp_path_factory.mktemp("console"))
 
 
-def finished(folder: Path) -> Path:
+def finished(folder: Path, text: str = CONFIG) -> Path:
     """A run in `folder` that `rods up` brought to its end."""
     folder.mkdir(exist_ok=True)
     config = folder / "run.toml"
-    config.write_text(CONFIG)
+    config.write_text(text)
     done = rods("up", folder / "run", "--config", config)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder / "run"

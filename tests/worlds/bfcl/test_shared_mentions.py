@@ -81,9 +81,8 @@ def official(truth: Task, *policies: Task) -> list[bool]:
 
 
 def refused(one: Task, **gates: Any) -> list[str]:
-    off = dict.fromkeys(
-        ("leaks", "grounding", "requests", "missing", "profile", "contamination"), False
-    )
+    others = ("leaks", "grounding", "requests", "missing", "repeats", "profile", "contamination")
+    off = dict.fromkeys(others, False)
     found = check(load("bfcl"), one, Profile("base", ()), Gates(**off, **gates), SimilarityIndex())
     return [f"{each.gate}: {reason}" for each in found.rejections for reason in each.reasons]
 
