@@ -41,7 +41,7 @@ def measured_asking(path: Path, condition: str, seed: int, values: Values) -> Li
         opened, found = checkpoint(path, "start" if which == "start" else "end")
         config = opened.config
         engine = LocalEngine.load_alone(
-            found.policy, config.rollouts, config.operation, config.policy.kind
+            found.policy, config.rollouts, config.operation, config.policy
         )
         samples = engine.rollouts(
             [run.players.scored(task, config) for task in run.held_out], random_seed=seed

@@ -33,11 +33,11 @@ from rods.asking import AnswerForm
 from rods.calls import Call, parse_python_call
 from rods.composing.catalogue import catalogue_for
 from rods.composing.parse_wording import read
-from rods.dialects import load
+from rods.dialects import Message, load
 from rods.environments.base import Result
 from rods.environments.loading import Environments
 from rods.episode.diagnosis import diagnose
-from rods.episode.engine import Message, StepTrace, Trace, TurnTrace, Verdict
+from rods.episode.engine import StepTrace, Trace, TurnTrace, Verdict
 from rods.family.feedback.failures import pattern, shape
 from rods.family.feedback.gates import GroundTruthValues, feedback_faults
 from rods.family.feedback.hints import hint

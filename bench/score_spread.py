@@ -23,13 +23,13 @@ from statistics import fmean, stdev
 from bench.figures import Figure, run
 from rods import dialects
 from rods.canonical import keyed_random
-from rods.config import Operation, Rollouts, Sandbox, read_config
-from rods.dialects import Dialect
+from rods.config import Operation, PolicySettings, Rollouts, Sandbox, read_config
+from rods.dialects import Dialect, Message
 from rods.dialects.compact import Compact
 from rods.environments.base import Tool
 from rods.environments.loading import Environments
 from rods.episode.drivers import Job, run_lockstep
-from rods.episode.engine import Message, NeedText, Reply
+from rods.episode.engine import NeedText, Reply
 from rods.episode.goals import goal_of
 from rods.tasks import AnyTask
 from rods.trainer.engines.local import LocalEngine
@@ -79,9 +79,9 @@ def measure(quick: bool, weights: str = "", tasks: str = "") -> list[Figure]:
     config = read_config(DEMO)
     folder = Path(weights) if weights else warm_started(config)
     limits = Rollouts(max_reply_tokens=256, max_context_tokens=4096) if weights else config.rollouts
-    engine = LocalEngine.load_alone(
-        folder, limits, Operation(threads=1), "transformers" if weights else "nano"
-    )
+    kind: dict[str, str] = {"kind": "transformers", "dialect": "hermes"} if weights else {}
+    policy = PolicySettings.model_validate({"model": str(folder), **kind})
+    engine = LocalEngine.load_alone(folder, limits, Operation(threads=1), policy)
     held_out = [task for task in load_tasks(config.data, DEMO.parent) if task.split != "train"]
     held_out = held_out[: int(tasks or (8 if quick else 100))]
     prompts = _prompts(bool(weights))

@@ -21,9 +21,10 @@ from rods.buffers.state import RunState
 from rods.buffers.state import read_state as state_of
 from rods.canonical import JsonObject, frozen
 from rods.config import Config
+from rods.dialects import Message
 from rods.environments.loading import Environments
 from rods.episode.drivers import Job, run_episode, run_lockstep
-from rods.episode.engine import MAX_STEPS, Message, NeedText, Reply, Trace
+from rods.episode.engine import MAX_STEPS, NeedText, Reply, Trace
 from rods.episode.rewards import score as scored
 from rods.errors import InfrastructureError
 from rods.evaluation.scoring import Estimate, rollout_scores, share

@@ -73,8 +73,9 @@ def shown(job: Job) -> list[Any]:
         asked = episode.send("…")
     assert isinstance(asked, NeedText)
     result = job.dialect.observation([Call("tool", {"value": 1})], [Result("result")])
-    messages = [[message.role, message.content] for message in asked.messages]
-    return [messages, list(job.dialect.complaint("error")), list(result)]
+    messages = [[*message.as_json().values()] for message in asked.messages]
+    results = [[*message.as_json().values()] for message in result]
+    return [messages, list(job.dialect.complaint("error")), *results]
 
 
 def version(task: AnyTask) -> str:

@@ -173,7 +173,7 @@ def roll_out(
     from rods.trainer.batches import rollout_record  # torch only where weights are
     from rods.trainer.engines.local import LocalEngine
 
-    engine = LocalEngine.load_alone(policy, config.rollouts, config.operation, config.policy.kind)
+    engine = LocalEngine.load_alone(policy, config.rollouts, config.operation, config.policy)
     per_batch = max(1, BATCH // count)
     for first in range(0, len(tasks), per_batch):
         part = tasks[first : first + per_batch]

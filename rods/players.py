@@ -61,7 +61,7 @@ class Players:
     ) -> list[Job]:
         """The episodes of a batch of `tasks`, `rollouts.rollouts_per_task` of each, by the prompt
         of its stage."""
-        dialect = dialects.load(config.policy.dialect, stage.prompt)
+        dialect = _dialect(config, stage)
         limits = config.rollouts
         jobs = [
             self.job(task, dialect, interface=interface, max_steps=limits.max_steps)
@@ -72,5 +72,10 @@ class Players:
     def scored(self, task: AnyTask, config: Config) -> Job:
         """An episode of `task` as scoring, validation and gates play it: last stage's prompt,
         identity interface."""
-        dialect = dialects.load(config.policy.dialect, config.curriculum.stages[-1].prompt)
+        dialect = _dialect(config, config.curriculum.stages[-1])
         return self.job(task, dialect, max_steps=config.rollouts.max_steps)
+
+
+def _dialect(config: Config, stage: Stage) -> Dialect:
+    policy = config.policy
+    return dialects.load(policy.dialect, stage.prompt, policy.model, policy.family)

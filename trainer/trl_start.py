@@ -21,7 +21,8 @@ from trl.trainer import utils as trl_utils
 
 from rods.buffers.run import runfolder
 from rods.buffers.run.run import Run
-from rods.trainer import sharding, torch_settings
+from rods.trainer import fit, sharding, torch_settings
+from rods.trainer.chat import Chat
 from rods.trainer.engines.choose import compare, rollout_engine, vllm_arguments
 from rods.trainer.engines.local import LocalEngine
 from rods.trainer.policy_weights import Weights
@@ -63,11 +64,12 @@ def take_part(run: Run, training: TrainingRun | None = None) -> None:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.use_deterministic_algorithms(True)
     folder = ranks.together(lambda: starting_weights(require_rank0(training)))
-    engine = LocalEngine.load(
-        folder,
-        run.config.rollouts,
-        bf16=torch_settings.bf16(run.config.operation, run.config.policy.kind),
-    )
+    policy = run.config.policy
+    chat = Chat.load(folder, policy)
+    for task in run.tasks[:1] if policy.kind == "transformers" else ():
+        fit.check(chat, *fit.shown(run.config, run.players, task))
+    bf16 = torch_settings.bf16(run.config.operation, policy.kind)
+    engine = LocalEngine(chat.load_model(), chat, run.config.rollouts, bf16=bf16)
     engine.model = adapted(
         engine.model, run.config.policy.lora_rank, run.config.random_seeds.policy
     )

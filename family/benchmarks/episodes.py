@@ -28,10 +28,10 @@ import orjson
 from rods.analysis.containment import read_json
 from rods.calls import Call
 from rods.canonical import JsonObject, content_id, frozen, keyed_random
-from rods.dialects import RoleAndText
+from rods.dialects import Message
 from rods.environments.base import Instance, Result, Tool
 from rods.episode.drivers import Job, run_episode
-from rods.episode.engine import Message, NeedText, NeedVerdict, Reply, Trace, Verdict
+from rods.episode.engine import NeedText, NeedVerdict, Reply, Trace, Verdict
 from rods.episode.model_thread import ModelThread
 from rods.errors import BudgetSpent, InfrastructureError, UserError
 from rods.evaluation import card
@@ -412,8 +412,8 @@ class NativeText:
     def system(self, tools: Sequence[Tool], guidelines: str = "") -> str:
         return guidelines
 
-    def observation(self, calls: Sequence[Call], results: Sequence[Result]) -> RoleAndText:
-        return "tool", orjson.dumps([result.text for result in results]).decode()
+    def observation(self, calls: Sequence[Call], results: Sequence[Result]) -> Sequence[Message]:
+        return [Message("tool", orjson.dumps([result.text for result in results]).decode())]
 
     def write(self, calls: Sequence[Call]) -> str:
         return reply_text(

@@ -31,7 +31,7 @@ from rods.tasks import HELD_OUT_SPLITS, SPLITS, TASK_TYPES, AnyTask, Split
 SETTINGS = "evaluation.json"
 EPISODES = "episodes.jsonl"
 T = TypeVar("T", bound=AnyTask)
-Protocol = Literal["official", "tags", "hermes", "compact"]
+Protocol = Literal["official", "native", "tags", "hermes", "compact"]
 SystemPrompt = Literal["plain", "resourceful"]
 # calls written as text, or made through the server's function calling
 Form = Literal["prompt", "native"]

@@ -32,7 +32,7 @@ from rods.buffers.run.locks import Ownership
 from rods.buffers.run.runfolder import LOGS
 from rods.buffers.usage import UsageLog
 from rods.commands import Json
-from rods.config import Operation, Rollouts
+from rods.config import Operation, PolicySettings, Rollouts
 from rods.console.output import print_result
 from rods.environments.loading import Environments
 from rods.episode.model_thread import ModelThread
@@ -235,7 +235,8 @@ class _Session:
                 max_reply_tokens=self.settings.max_tokens,
                 max_context_tokens=options.max_context,
             )
-            engine = LocalEngine.load_alone(source.path, limits, source.operation, "transformers")
+            policy = PolicySettings(kind="transformers", model=str(source.path), dialect="hermes")
+            engine = LocalEngine.load_alone(source.path, limits, source.operation, policy)
             episodes.play_batches(engine, self.maker, left, in_flight, self._done, self.asked)
 
     def code(self) -> int:

@@ -22,7 +22,6 @@ import math
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -150,7 +149,7 @@ def _train(
     from rods.trainer.nano.supervised import encode, fit, in_batches
 
     engine = LocalEngine.load_alone(
-        Path(config.policy.model), config.rollouts, config.operation, config.policy.kind
+        Path(config.policy.model), config.rollouts, config.operation, config.policy
     )
     model = engine.model
     chat = engine.chat
@@ -203,7 +202,7 @@ def _exported(task: AnyTask, trace: Trace, rounds: bool) -> Iterator[JsonObject]
     `rounds` a line for each reply, the only one to learn of it: {"prompt": [messages],
     "completion": [the reply], …}."""
     about = {"task": task.id, "type": task.type, "split": task.split}
-    messages = [asdict(message) for message in trace.messages]
+    messages = [message.as_json() for message in trace.messages]
     if not rounds:
         yield {"messages": messages, **about}
         return
@@ -220,7 +219,10 @@ def encode_rounds(chat: "Chat", trace: Trace) -> "list[Encoded]":
     for index, message in enumerate(trace.messages):
         if message.role == "assistant":
             prompt = chat.prompt(trace.messages[:index])
-            written = [*chat.tokens(message.content), chat.tokenizer.eos_token_id]
+            following = itertools.takewhile(
+                lambda message: message.role != "assistant", trace.messages[index + 1 :]
+            )
+            written = [*chat.reply(message.content), chat.closing([*following])]
             rounds.append(([*prompt, *written], [0] * len(prompt) + [1] * len(written)))
     return rounds
 
@@ -230,7 +232,7 @@ def demonstrate(
 ) -> list[Trace]:
     """One resolved episode a task. Raises UserError for a task whose solution is not known, or does
     not resolve it."""
-    dialect = dialects.load(policy.dialect)
+    dialect = dialects.load(policy.dialect, folder=policy.model, family=policy.family)
     players = Players(environments)
     jobs = [players.job(task, dialect, max_steps=len(_solution(task)) + SLACK) for task in tasks]
     replies = [_policy(job) for job in jobs]

@@ -44,8 +44,13 @@ class PolicySettings(Section):
     kind: Literal["nano", "transformers", "simulated", "external"] = "nano"  # see above
     # kind=transformers: a folder with weights and tokenizer; external: its name
     model: str = ""
-    # the text form of calls: 000, Hermes/Qwen, nano's
-    dialect: Literal["tags", "hermes", "compact"] = "compact"
+    # how calls are written: as its own chat template has it (the default of kind=transformers),
+    # 000's form, Hermes/Qwen's, nano's
+    dialect: Literal["native", "tags", "hermes", "compact"] = "compact"
+    # dialect=native: the family whose form it is; "": found from the chat template
+    family: str = ""
+    # further variables of the chat template, for instance {enable_thinking = false}
+    chat_template_kwargs: dict[str, bool | int | str] = Field(default_factory=dict)
     # trains matrices of this rank beside frozen weights (LoRA, needs peft); 0: all
     lora_rank: int = Field(0, ge=0)
     # kind=nano: share of flawed turns in the warm start's demonstrations
@@ -59,8 +64,19 @@ class PolicySettings(Section):
     # kind=simulated: conversations of drawn tasks are really played; false: what they earn is drawn
     plays: bool = False
 
+    @model_validator(mode="before")
+    @classmethod
+    def _own_form(cls, fields: Any) -> Any:
+        if isinstance(fields, dict) and fields.get("kind") == "transformers":
+            return {"dialect": "native", **fields}
+        return fields
+
     @model_validator(mode="after")
     def _named(self) -> "PolicySettings":
+        if self.dialect == "native" and self.kind != "transformers":
+            raise ValueError(
+                'dialect = "native" is that of a chat template: it needs kind = "transformers"'
+            )
         if self.kind == "transformers" and not self.model:
             raise ValueError(
                 'kind = "transformers" needs `model`, a folder with weights and tokenizer'

@@ -1,15 +1,43 @@
 """The dialect seam: the text form in which a policy reads tools and observations and writes calls
-and answers. It is `tags` (Environment Tuning), `hermes` (Hermes/Qwen) or `compact` (nano)."""
+and answers. It is the model's own (`native`), `tags` (Environment Tuning), `hermes` (Hermes/Qwen)
+or `compact` (nano)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Literal, Protocol
 
 from rods.calls import MAX_CALLS, Call
-from rods.canonical import frozen
+from rods.canonical import JsonObject, frozen
 from rods.environments.base import Result, Tool
+from rods.observations import present
 
 TERSE = frozenset({"compact"})  # their policies read a few words where others read a sentence
-RoleAndText = tuple[Literal["system", "user", "assistant", "tool"], str]
+Role = Literal["system", "user", "assistant", "tool"]
+RoleAndText = tuple[Role, str]
+NO_TOOLS: Mapping[str, Tool] = MappingProxyType({})
+
+
+@frozen
+class Message:
+    """One message of the conversation. `dict(message)` is what clients of chat interfaces send."""
+
+    role: Role
+    content: str
+    #: a system message's: tools that a chat template documents, each a JSON text
+    tools: tuple[str, ...] = ()
+    name: str = ""  #: the tool whose result it is, where a chat template shows it
+
+    def keys(self) -> tuple[str, ...]:
+        return ("role", "content")
+
+    def __getitem__(self, name: str) -> str:
+        if name not in self.keys():
+            raise KeyError(name)
+        return str(getattr(self, name))
+
+    def as_json(self) -> JsonObject:
+        more = present(tools=self.tools or None, name=self.name or None)
+        return {"role": self.role, "content": self.content, **more}
 
 
 @frozen
@@ -44,11 +72,16 @@ class Dialect(Protocol):
         """A user turn; `returned` are tools that become available with it, to be documented
         there."""
 
-    def parse(self, text: str) -> Parsed:
-        """Reads a reply. Never raises."""
+    def beside(self, tools: Sequence[Tool]) -> tuple[str, ...]:
+        """What of `tools` travels beside the system prompt (`Message.tools`); none where the prompt
+        documents them."""
 
-    def observation(self, calls: Sequence[Call], results: Sequence[Result]) -> RoleAndText:
-        """The message that shows the results of one step's calls, in order."""
+    def parse(self, text: str, tools: Mapping[str, Tool] = NO_TOOLS) -> Parsed:
+        """Reads a reply. `tools`, by name, say of which type a value is that the form writes as
+        text. Never raises."""
+
+    def observation(self, calls: Sequence[Call], results: Sequence[Result]) -> Sequence[Message]:
+        """The messages that show the results of one step's calls, in order."""
 
     def complaint(self, error: str) -> RoleAndText:
         """The message that answers malformed text."""
@@ -61,12 +94,24 @@ class Dialect(Protocol):
         """The reply that ends a turn with `text`."""
 
 
+DialectName = Literal["native", "tags", "hermes", "compact"]
+
+
 def load(
-    name: Literal["tags", "hermes", "compact"], prompt: Literal["plain", "resourceful"] = "plain"
+    name: DialectName,
+    prompt: Literal["plain", "resourceful"] = "plain",
+    folder: str = "",
+    family: str = "",
 ) -> Dialect:
-    """The dialect called `name`; `prompt` chooses between the two system prompts of `tags` and is
-    unused elsewhere."""
+    """The dialect called `name`; `prompt` chooses between the two system prompts of `tags`. The
+    native one is that of the chat template in the model's `folder`, or of the `family` that is
+    named; a template that documents no tools has none, and `hermes` stands in. Raises UserError
+    where the template's form is not known."""
     from rods.dialects.compact import Compact
+    from rods.dialects.native import Native, family_in
     from rods.dialects.tags import Hermes, Tags
 
+    if name == "native":
+        spoken = family_in(folder, family)
+        return Native(spoken) if spoken else Hermes()
     return Tags(prompt) if name == "tags" else Hermes() if name == "hermes" else Compact()

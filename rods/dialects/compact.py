@@ -10,13 +10,13 @@ apart by single spaces throughout: a word has one spelling in all texts."""
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
 
 from rods.calls import MAX_CALL_TEXT, MAX_CALLS, Call
-from rods.dialects import Parsed, RoleAndText
+from rods.dialects import NO_TOOLS, Message, Parsed, RoleAndText
 from rods.environments.base import Parameter, Result, Tool
 from rods.model_json import is_json, read_exact
 
@@ -34,7 +34,10 @@ class Compact:
     def user(self, text: str, returned: Sequence[Tool]) -> str:
         return f"{text} new {_documents(returned)}" if returned else text
 
-    def parse(self, text: str) -> Parsed:
+    def beside(self, tools: Sequence[Tool]) -> tuple[str, ...]:
+        return ()
+
+    def parse(self, text: str, tools: Mapping[str, Tool] = NO_TOOLS) -> Parsed:
         lines = [line.strip() for line in text.strip().split("\n") if line.strip()]
         if not lines or not lines[0].startswith("!"):
             return Parsed(answer=text.strip())
@@ -64,8 +67,8 @@ class Compact:
             calls.append(Call(name, arguments))
         return Parsed.made(calls)
 
-    def observation(self, calls: Sequence[Call], results: Sequence[Result]) -> RoleAndText:
-        return "tool", " | ".join(_shown(result) for result in results)
+    def observation(self, calls: Sequence[Call], results: Sequence[Result]) -> Sequence[Message]:
+        return [Message("tool", " | ".join(_shown(result) for result in results))]
 
     def complaint(self, error: str) -> RoleAndText:
         return "tool", error

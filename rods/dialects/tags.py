@@ -4,13 +4,13 @@ it asks and to ask before it guesses. The wording is this project's own. `Hermes
 form, plain text otherwise."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
 
 from rods.calls import MAX_CALL_TEXT, MAX_CALLS, Call
-from rods.dialects import Parsed, RoleAndText
+from rods.dialects import NO_TOOLS, Message, Parsed, RoleAndText
 from rods.environments.base import Result, Tool
 from rods.model_json import is_json, read_exact
 from rods.prompts import load
@@ -40,7 +40,10 @@ class Tags:
     def user(self, text: str, returned: Sequence[Tool]) -> str:
         return f"{text}\n{_documents(returned)}" if returned else text
 
-    def parse(self, text: str) -> Parsed:
+    def beside(self, tools: Sequence[Tool]) -> tuple[str, ...]:
+        return ()
+
+    def parse(self, text: str, tools: Mapping[str, Tool] = NO_TOOLS) -> Parsed:
         match = REPLY.fullmatch(text)
         if match is None:
             return Parsed(
@@ -51,9 +54,9 @@ class Tags:
             return Parsed(answer=match["answer"].strip())
         return _json_calls(match["calls"], "the <tool_call> block")
 
-    def observation(self, calls: Sequence[Call], results: Sequence[Result]) -> RoleAndText:
+    def observation(self, calls: Sequence[Call], results: Sequence[Result]) -> Sequence[Message]:
         lines = ",\n ".join(_as_json(result.text) for result in results)
-        return "user", f"<tool_response>\n[{lines}]\n</tool_response>"
+        return [Message("user", f"<tool_response>\n[{lines}]\n</tool_response>")]
 
     def complaint(self, error: str) -> RoleAndText:
         return "user", f"<tool_response>\nFormat error: {error}.\n</tool_response>"
@@ -82,7 +85,7 @@ class Hermes(Tags):
     def user(self, text: str, returned: Sequence[Tool]) -> str:
         return f"{text}\n<tools>\n{_documents(returned)}\n</tools>" if returned else text
 
-    def parse(self, text: str) -> Parsed:
+    def parse(self, text: str, tools: Mapping[str, Tool] = NO_TOOLS) -> Parsed:
         spoken = _spoken(text) if "think>" in text else text
         parts = list(_parts(spoken, BLOCK))
         blocks = [inside for _, kind, inside in parts if kind]
@@ -101,10 +104,9 @@ class Hermes(Tags):
             calls += parsed.calls
         return Parsed.made(calls)
 
-    def observation(self, calls: Sequence[Call], results: Sequence[Result]) -> RoleAndText:
-        return "user", "\n".join(
-            f"<tool_response>\n{result.text}\n</tool_response>" for result in results
-        )
+    def observation(self, calls: Sequence[Call], results: Sequence[Result]) -> Sequence[Message]:
+        shown = (f"<tool_response>\n{result.text}\n</tool_response>" for result in results)
+        return [Message("user", "\n".join(shown))]
 
     def write(self, calls: Sequence[Call]) -> str:
         return "\n".join(

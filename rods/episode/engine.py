@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from rods.calls import Call
 from rods.canonical import JsonObject, frozen
 from rods.conversations import Limits, Persona, Script
-from rods.dialects import Dialect
+from rods.dialects import Dialect, Message
 from rods.environments.base import Environment, Result, Tool
 from rods.errors import first_fault
 from rods.faults import End
@@ -25,23 +25,6 @@ from rods.observations import present
 from rods.tasks import AnyTask, OpenTask, Task
 
 MAX_STEPS = 20  # replies a turn, BFCL's limit
-
-
-@frozen
-class Message:
-    """One message of the conversation. Roles: system, user, assistant, tool. `dict(message)` is
-    what clients of chat interfaces send."""
-
-    role: Literal["system", "user", "assistant", "tool"]
-    content: str
-
-    def keys(self) -> tuple[str, ...]:
-        return ("role", "content")
-
-    def __getitem__(self, name: str) -> str:
-        if name not in self.keys():
-            raise KeyError(name)
-        return str(getattr(self, name))
 
 
 @frozen
@@ -202,7 +185,7 @@ class Trace:
         }
         outcome = present(outcome=None if self.outcome is None else asdict(self.outcome))
         turns = [turn.as_json() for turn in self.turns]
-        messages = [asdict(message) for message in self.messages]
+        messages = [message.as_json() for message in self.messages]
         return {**fields, **outcome, "turns": turns, "messages": messages}
 
     @staticmethod
@@ -249,7 +232,9 @@ class Episode:
         dialect = self.dialect
         documented = self._documents(task.tools_at(0))
         guidance = "\n\n".join(text for text in (task.system, self.interface.guidelines()) if text)
-        self._messages.append(Message("system", dialect.system(documented, guidance)))
+        self._messages.append(
+            Message("system", dialect.system(documented, guidance), dialect.beside(documented))
+        )
         if isinstance(task, OpenTask):
             return (yield from self._whole(task))
         assert isinstance(task, Task)
@@ -314,7 +299,10 @@ class Episode:
             if ended is not None:
                 end = ended
                 break
-            self._said[-1] = text, self.dialect.parse(steps[-1].text).answer or ""
+            self._said[-1] = (
+                text,
+                self.dialect.parse(steps[-1].text, self.environment.tools()).answer or "",
+            )
             text = yield from _next_text(task.user, self._said)
         outcome: Outcome | None = None
         if end != "infrastructure":
@@ -331,6 +319,7 @@ class Episode:
         over. Calls beyond the conversation's limit are not carried out."""
         dialect = self.dialect
         view = self._shown(turn)
+        tools = self.environment.tools()
         limits = self._limits
         for _ in range(self.max_steps):
             if self._no_replies_left():
@@ -342,7 +331,7 @@ class Episode:
             if reply.end != "stop":
                 steps.append(StepTrace(reply.text))
                 return reply.end
-            parsed = dialect.parse(reply.text)
+            parsed = dialect.parse(reply.text, tools)
             if parsed.error is not None:
                 steps.append(StepTrace(reply.text, error=parsed.error, in_call=parsed.in_call))
                 self._messages.append(
@@ -370,7 +359,7 @@ class Episode:
             for call, result in zip(parsed.calls, results, strict=True):
                 seen.append(self.interface.observation(view, call, result))
                 self._results.append((call, result))
-            self._messages.append(Message(*dialect.observation(parsed.calls, seen)))
+            self._messages.extend(dialect.observation(parsed.calls, seen))
         return "step_limit"
 
 

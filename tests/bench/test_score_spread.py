@@ -1,7 +1,7 @@
 """The two history rules between which the bench compares."""
 
 from bench.score_spread import answers, whole
-from rods.episode.engine import Message
+from rods.dialects import Message
 
 FIRST = [
     Message("system", "tools"),

@@ -15,7 +15,7 @@ import orjson
 import pytest
 
 import rods
-import rods.episode.engine
+import rods.dialects
 from rods.errors import UserError
 from rods.worlds import desk
 
@@ -270,4 +270,4 @@ def test_a_policy_gets_messages_with_keys_as_chat_clients_send_them():
     assert {frozenset(message) for message in seen} == {frozenset(("role", "content"))}
     assert {message["role"] for message in seen} == {"system", "user", "assistant"}
     with pytest.raises(KeyError):
-        rods.episode.engine.Message("user", "hello")["name"]
+        rods.dialects.Message("user", "hello")["name"]

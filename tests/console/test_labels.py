@@ -16,7 +16,8 @@ import rods
 from rods.buffers.log.record_bytes import Record
 from rods.buffers.run.run import Run
 from rods.buffers.state import RunState
-from rods.episode.engine import Message, Trace
+from rods.dialects import Message
+from rods.episode.engine import Trace
 from rods.trainer.reporters import gauges
 from rods.turn_statistics import dynamics, label_counts
 from tests.console.conftest import rods as rods_verb

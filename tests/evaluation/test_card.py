@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from rods import dialects
+from rods.dialects import Message
 from rods.episode.drivers import Job
 from rods.episode.goals import SharedGroundTruth
 from rods.evaluation.card import Card, card, different, lines, shown, template_of
@@ -65,11 +66,13 @@ def test_prompts_hash_what_answers_malformed_text_and_how_results_are_shown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     ours = made()["prompts"]
-    for said in ("complaint", "observation"):
+    others = {
+        "complaint": lambda self, *_: ("user", "something else"),
+        "observation": lambda self, *_: [Message("user", "something else")],
+    }
+    for name, other in others.items():
         with monkeypatch.context() as patched:
-            patched.setattr(
-                f"rods.dialects.tags.Tags.{said}", lambda self, *_: ("user", "something else")
-            )
+            patched.setattr(f"rods.dialects.tags.Tags.{name}", other)
             assert made()["prompts"] != ours
 
 

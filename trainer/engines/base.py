@@ -60,7 +60,8 @@ class Conversation:
         if not self.prompt:
             self.prompt = self.pending = chat.prompt(need.messages)
             return
-        fresh = chat.continuation(need.messages[need.fresh :])
+        end = self.completion[-1] if self.completion else None
+        fresh = chat.continuation(need.messages[need.fresh :], end)
         self.pending = self.pending + fresh
         self.completion += fresh
         self.mask += [0] * len(fresh)

@@ -46,20 +46,30 @@ class LocalEngine:
         self.bf16 = bf16
 
     @staticmethod
-    def load(folder: Path, limits: config.Rollouts, *, bf16: bool = False) -> "LocalEngine":
-        """`bf16`: matrix products in bfloat16. Raises UserError for a folder without weights,
-        tokenizer or chat template."""
-        chat = Chat.load(folder)
+    def load(
+        folder: Path,
+        limits: config.Rollouts,
+        policy: config.PolicySettings | None = None,
+        *,
+        bf16: bool = False,
+    ) -> "LocalEngine":
+        """`policy` says how its chat template is used; `bf16`: matrix products in bfloat16. Raises
+        UserError for a folder without weights, tokenizer or chat template."""
+        chat = Chat.load(folder, policy)
         return LocalEngine(chat.load_model(), chat, limits, bf16=bf16)
 
     @staticmethod
     def load_alone(
-        folder: Path, limits: config.Rollouts, operation: config.Operation, kind: str
+        folder: Path,
+        limits: config.Rollouts,
+        operation: config.Operation,
+        policy: config.PolicySettings,
     ) -> "LocalEngine":
         """`load` for a process that only scores or warms up: threads and number format of
-        `operation` for that `kind` of policy, on the GPU if there is one."""
+        `operation` for that `policy`, on the GPU if there is one."""
         torch_settings.settle_threads(operation)
-        engine = LocalEngine.load(folder, limits, bf16=torch_settings.bf16(operation, kind))
+        bf16 = torch_settings.bf16(operation, policy.kind)
+        engine = LocalEngine.load(folder, limits, policy, bf16=bf16)
         if torch.cuda.is_available():
             engine.model.to("cuda")
         return engine

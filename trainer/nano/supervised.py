@@ -61,12 +61,9 @@ def encode(chat: Chat, trace: Trace) -> Encoded:
     tokens = chat.prompt(trace.messages[: replies[0]])
     mask = [0] * len(tokens)
     for index, following in zip(replies, [*replies[1:], len(trace.messages)], strict=True):
-        written = [*chat.tokens(trace.messages[index].content), chat.tokenizer.eos_token_id]
-        results = (
-            chat.continuation(trace.messages[index + 1 : following])
-            if following > index + 1
-            else []
-        )
+        shown = trace.messages[index + 1 : following]
+        written = [*chat.reply(trace.messages[index].content), chat.closing(shown)]
+        results = chat.continuation(shown) if shown else []
         tokens += written + results
         mask += [1] * len(written) + [0] * len(results)
     return tokens, mask

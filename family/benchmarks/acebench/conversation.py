@@ -7,9 +7,10 @@ from typing import Any
 
 from rods.calls import Call
 from rods.canonical import frozen
+from rods.dialects import Message
 from rods.environments.base import Result
 from rods.environments.workers.worker import Overrun, Worker
-from rods.episode.engine import Message, NeedCalls, NeedText, NeedUser, Reply, Trace
+from rods.episode.engine import NeedCalls, NeedText, NeedUser, Reply, Trace
 from rods.family.benchmarks.acebench.official import OPENING
 from rods.family.benchmarks.episodes import ItemJob
 from rods.faults import End

@@ -16,7 +16,7 @@ import orjson
 
 from rods.calls import Call
 from rods.canonical import JsonMapping, JsonObject
-from rods.dialects import Parsed, RoleAndText
+from rods.dialects import NO_TOOLS, Message, Parsed, RoleAndText
 from rods.environments.base import Result, Tool
 from rods.family.benchmarks.bfcl.decoding import decode, executed
 from rods.family.benchmarks.bfcl.harness import Harness
@@ -44,7 +44,10 @@ class _Official:
         self.owners = owners
         self.documents = documents
 
-    def parse(self, text: str) -> Parsed:
+    def beside(self, tools: Sequence[Tool]) -> tuple[str, ...]:
+        return ()
+
+    def parse(self, text: str, tools: Mapping[str, Tool] = NO_TOOLS) -> Parsed:
         strings = decode(self.step(text), self.form)
         if not strings:
             return Parsed(answer=text)
@@ -78,9 +81,10 @@ class Prompted(_Official):
             self.harness.returned_prompt(self._shown(returned, returned=True)) if returned else text
         )
 
-    def observation(self, calls: Sequence[Call], results: Sequence[Result]) -> RoleAndText:
+    def observation(self, calls: Sequence[Call], results: Sequence[Result]) -> Sequence[Message]:
         strings = calls.strings if isinstance(calls, _Calls) else [*map(str, calls)]
-        return "user", self.harness.results_prompt(strings, [result.text for result in results])
+        texts = [result.text for result in results]
+        return [Message("user", self.harness.results_prompt(strings, texts))]
 
     def write(self, calls: Sequence[Call]) -> str:
         return f"[{', '.join(map(str, calls))}]"

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 
 from rods.calls import Call
 from rods.canonical import JsonObject
+from rods.dialects import Message
 from rods.environments.base import reference
 from rods.environments.registry import declared
 from rods.episode.drivers import Job
-from rods.episode.engine import Message, NeedText, Reply, StepTrace, Trace, TurnTrace
+from rods.episode.engine import NeedText, Reply, StepTrace, Trace, TurnTrace
 from rods.family.benchmarks.bfcl.benchmark import ResultFiles
 from rods.family.benchmarks.bfcl.dialects import Native, Prompted
 from rods.family.benchmarks.bfcl.harness import harness, right_answers

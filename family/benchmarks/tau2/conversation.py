@@ -9,9 +9,10 @@ import orjson
 
 from rods.calls import Call
 from rods.canonical import JsonMapping, JsonObject, frozen
+from rods.dialects import Message
 from rods.environments.base import Result
 from rods.environments.workers.worker import Overrun
-from rods.episode.engine import Message, NeedCalls, NeedText, NeedUser, Reply, Request, Trace
+from rods.episode.engine import NeedCalls, NeedText, NeedUser, Reply, Request, Trace
 from rods.family.benchmarks.episodes import ItemJob
 from rods.family.benchmarks.tau2.domains import Native
 from rods.family.benchmarks.tau2.package import worker
@@ -145,7 +146,7 @@ class TalkJob(ItemJob):
                     talk.say("assistant", beside, parsed.calls)
                     results = list((yield NeedCalls(parsed.calls, tuple(exchanges))))
                     talk.give(results)
-                    prompt.append(Message(*dialect.observation(parsed.calls, results)))
+                    prompt.extend(dialect.observation(parsed.calls, results))
                 else:
                     answer = parsed.answer or ""
                     talk.say("assistant", answer)

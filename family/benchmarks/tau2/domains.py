@@ -1,7 +1,7 @@
 """The domains and their tools as a policy reads them: natively, or in a prompt. The package itself
 knows native calls alone; in a prompt, documents and calls have the Hermes form (rods.dialects)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import NoReturn
 
@@ -10,7 +10,7 @@ import orjson
 from rods.analysis.containment import read_json
 from rods.calls import Call
 from rods.canonical import JsonMapping, JsonObject, content_id, frozen
-from rods.dialects import Parsed, RoleAndText
+from rods.dialects import NO_TOOLS, Parsed, RoleAndText
 from rods.dialects.tags import Hermes
 from rods.environments.base import Features, Tool, Tools
 from rods.family.benchmarks.episodes import NativeText
@@ -45,7 +45,7 @@ class Native(NativeText, Hermes):
             for name in (*visible, *returned)
         ]
 
-    def parse(self, text: str) -> Parsed:
+    def parse(self, text: str, tools: Mapping[str, Tool] = NO_TOOLS) -> Parsed:
         reply = orjson.loads(text)
         calls = [(name, read_json(arguments)) for name, arguments in reply["calls"]]
         if unread := next(

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rods.episode.engine import Message
+from rods.dialects import Message
 from rods.errors import InfrastructureError
 from rods.family.benchmarks.episodes import USER_TRIES, user_text
 from rods.family.benchmarks.folder import complete, episodes, lost

@@ -20,8 +20,8 @@ from rods.buffers.state import RunState
 from rods.calls import Call
 from rods.config import parse_config
 from rods.console.main import run as rods
+from rods.dialects import Message
 from rods.environments.loading import Environments
-from rods.episode.engine import Message
 from rods.family.benchmarks.folder import Settings, episodes
 from rods.family.benchmarks.main import run
 from rods.family.benchmarks.task_file import TaskFile

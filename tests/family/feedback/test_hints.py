@@ -308,8 +308,8 @@ def test_a_terse_dialect_gets_the_names_concerned_and_a_word_or_two(
         shown("desk"), call, result
     )
     assert told.value["hint"] == says
-    (_, text) = dialects.load("compact").observation([call], [told])
-    assert text.endswith(f"hint= {says}")
+    (message,) = dialects.load("compact").observation([call], [told])
+    assert message.content.endswith(f"hint= {says}")
 
 
 def test_a_terse_hint_names_no_tool_that_was_skipped() -> None:

@@ -17,8 +17,9 @@ from trl import data_utils
 
 from rods.config import PolicySettings, read_config
 from rods.conversations import Persona
+from rods.dialects import Message
 from rods.environments.loading import Environments
-from rods.episode.engine import Message, Outcome, StepTrace, Trace, TurnTrace
+from rods.episode.engine import Outcome, StepTrace, Trace, TurnTrace
 from rods.errors import EXIT_OK, EXIT_USER
 from rods.family.benchmarks.main import run as rods_eval
 from rods.family.supervised.sft import demonstrate, encode_rounds, fault, taught

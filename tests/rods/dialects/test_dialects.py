@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rods.calls import MAX_CALLS, Call
-from rods.dialects import load
+from rods.dialects import Message, load
 from rods.environments.base import Parameter, Result, Tool
 
 NAMES = ["tags", "hermes", "compact"]
@@ -64,7 +64,8 @@ def test_an_answer_ends_the_turn_and_documents_name_every_tool_and_argument(name
     for text in (dialect.system([TOOL]), dialect.user("go on", [TOOL])):
         assert "move_file" in text and "name" in text
     assert "move_file" not in dialect.user("go on", [])
-    assert '{"ok": 1}' in dialect.observation([CALL], [Result('{"ok": 1}')])[1]
+    (message,) = dialect.observation([CALL], [Result('{"ok": 1}')])
+    assert '{"ok": 1}' in message.content
 
 
 @pytest.mark.parametrize(
@@ -225,11 +226,9 @@ def test_compact_shows_an_object_like_the_arguments_of_a_call():
         Result('{"event":"e12","hour":9}', {"event": "e12", "hour": 9}),
         Result('{"ok":true}', {"ok": True}),
     ]
-    assert load("compact").observation([CALL] * len(results), results) == (
-        "tool",
-        "event= e12 hour= 9 | ok",
-    )
-    assert load("compact").observation([CALL], [Result("plain")]) == ("tool", "plain")
+    shown = load("compact").observation([CALL] * len(results), results)
+    assert shown == [Message("tool", "event= e12 hour= 9 | ok")]
+    assert load("compact").observation([CALL], [Result("plain")]) == [Message("tool", "plain")]
 
 
 @pytest.mark.parametrize("name", NAMES)

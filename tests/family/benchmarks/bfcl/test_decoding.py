@@ -134,5 +134,5 @@ def test_results_stand_beside_the_decoded_strings(bfcl: Bfcl) -> None:
     dialect = Prompted(harness(bfcl.file), OWNERS)
     calls = dialect.parse(f"[{', '.join(strings)}]").calls
     assert calls == (Call("cd", {"folder": "a(b)"}), Call("ls", {}))
-    _, shown = dialect.observation(calls, [Result("x"), Result("y")])
-    assert [one["name"] for one in literal_eval(shown)] == strings
+    (message,) = dialect.observation(calls, [Result("x"), Result("y")])
+    assert [one["name"] for one in literal_eval(message.content)] == strings

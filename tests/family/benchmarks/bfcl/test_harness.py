@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from rods.calls import Call
+from rods.dialects import Message
 from rods.environments.base import Result
 from rods.environments.workers.worker import Worker, WorkerSpec
-from rods.episode.engine import Message
 from rods.family.benchmarks.bfcl.benchmark import EpisodeJudge
 from rods.family.benchmarks.bfcl.dialects import Native, Prompted
 from rods.family.benchmarks.bfcl.harness import Harness, harness
@@ -81,11 +81,13 @@ def test_results_stand_beside_the_strings_that_were_decoded(
     owners = EpisodeJudge(bfcl).owners(tasks[0])
     dialect = Prompted(words, owners)
     calls = dialect.parse("[cd(folder='a'), ls(x=f(y=1))]").calls
-    assert dialect.observation(calls, [Result("one"), Result("two")]) == (
-        "user",
-        "[{'role': 'tool', 'name': \"cd(folder='a')\", 'content': 'one'}, "
-        "{'role': 'tool', 'name': 'ls(x=f(y=1))', 'content': 'two'}]",
-    )
+    assert dialect.observation(calls, [Result("one"), Result("two")]) == [
+        Message(
+            "user",
+            "[{'role': 'tool', 'name': \"cd(folder='a')\", 'content': 'one'}, "
+            "{'role': 'tool', 'name': 'ls(x=f(y=1))', 'content': 'two'}]",
+        )
+    ]
 
 
 def test_signatures_are_a_line_a_tool_in_the_same_prompt(bfcl: Bfcl, words: Harness) -> None:
@@ -143,11 +145,9 @@ def test_results_of_calls_that_are_shown_as_text_come_from_the_user(
     dialect = Native(words, {"ls": "GorillaFileSystem", "mean": "MathAPI"})
     calls = dialect.parse(said).calls
     assert [call.name for call in calls][:1] == ["ls"] and len(calls) == 2, "they are carried out"
-    role, content = dialect.observation(calls, [Result("files"), Result("no such number")])
-    assert role == "tool"
-    assert messages(
-        [Message("assistant", said), Message("tool", content), Message("user", "go on")]
-    ) == [
+    (results,) = dialect.observation(calls, [Result("files"), Result("no such number")])
+    assert results.role == "tool"
+    assert messages([Message("assistant", said), results, Message("user", "go on")]) == [
         {"role": "assistant", "content": f'so\nls {{}}\nmean {{"numbers": [{number}]}}'},
         {"role": "user", "content": "files\nno such number"},
         {"role": "user", "content": "go on"},

@@ -1,0 +1,64 @@
+"""Tokenizers for the chat templates that TRL packages: byte-level, with the markers of the template
+as tokens of their own, as those of the families have them."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from tokenizers import Tokenizer
+from tokenizers.decoders import ByteLevel as ByteDecoder
+from tokenizers.models import BPE
+from tokenizers.pre_tokenizers import ByteLevel
+from transformers import PreTrainedTokenizerFast
+
+MARKERS = re.compile(
+    r"<[|｜][^<>\s'\"{}]{1,40}[|｜]>|<\|?[a-z_]{2,40}\|?>|<\|\"\|>|</[a-z_]{1,20}>|\[/?[A-Z_]{3,30}\]|<end_of_turn>"
+)
+ENDS = (
+    "<|im_end|>",
+    "<|eot_id|>",
+    "<|eot|>",
+    "<|return|>",
+    "<turn|>",
+    "<end_of_turn>",
+    "<|END_OF_TURN_TOKEN|>",
+    "<｜end▁of▁sentence｜>",
+    "<|end_of_text|>",
+    "<|end|>",
+    "<|endoftext|>",
+    "<|eom_id|>",
+    "<end_of_utterance>",
+    "</s>",
+)
+
+
+def names() -> list[str]:
+    """Of TRL's packaged templates."""
+    folder = files("trl") / "chat_templates"
+    return sorted(
+        file.name.removesuffix(".jinja")
+        for file in folder.iterdir()
+        if file.name.endswith(".jinja")
+    )
+
+
+@cache
+def template(name: str) -> str:
+    return (files("trl") / "chat_templates" / f"{name}.jinja").read_text(encoding="utf-8")
+
+
+def tokenizer(text: str, *extra: str) -> Any:
+    """One for the chat template `text`; `extra` are further markers."""
+    alphabet = sorted(ByteLevel.alphabet())
+    core = Tokenizer(BPE({letter: place for place, letter in enumerate(alphabet)}, []))
+    core.pre_tokenizer = ByteLevel(add_prefix_space=False, use_regex=False)
+    core.decoder = ByteDecoder()
+    found = dict.fromkeys([*MARKERS.findall(text), *extra])
+    end = next((end for end in ENDS if end in text), "<|endoftext|>")
+    made = PreTrainedTokenizerFast(tokenizer_object=core, eos_token=end, pad_token=end)
+    made.add_special_tokens({"additional_special_tokens": [mark for mark in found if mark != end]})
+    made.chat_template = text
+    return made

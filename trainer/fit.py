@@ -1,0 +1,153 @@
+"""Whether a chat template fits conversations of several turns with tools, found in seconds with the
+policy's real tokenizer, before weights are loaded: at a start, by `rods plan` and `rods doctor`.
+
+Each part of a conversation is *equal* to what the template makes of all of it, or is *kept although
+the template would rewrite it* (what was sampled stays as it was, which is what the loss needs), or
+is *refused*, with the reason."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from rods.calls import Call
+from rods.canonical import JsonObject, frozen
+from rods.config import Config
+from rods.dialects import Dialect, Message
+from rods.environments.base import Result, Tool
+from rods.errors import UserError
+from rods.logs import log
+from rods.players import Players
+from rods.tasks import AnyTask
+from rods.trainer.chat import Chat, Unrendered, as_rendered, assistant_as_rendered, call_as_rendered
+
+ARGUMENTS = {"place": "a room", "seats": 3}
+DONE = "All is done."
+VERDICTS = {"equal": "equal", "kept": "kept, although the template would rewrite it"}
+REMEDY = 'set policy.dialect = "hermes", or give the model another chat template'
+
+
+@frozen
+class Part:
+    """One part of a conversation. `why`: what is refused, or what the template would do."""
+
+    name: str
+    verdict: Literal["equal", "kept", "refused"]
+    why: str = ""
+
+    def __str__(self) -> str:
+        verdict = VERDICTS.get(self.verdict, self.verdict)
+        return f"{self.name}: {verdict}{f' ({self.why})' if self.why else ''}"
+
+
+def check(chat: Chat, dialect: Dialect, tools: Sequence[Tool]) -> None:
+    """Logs what would be rewritten. Raises UserError for a template that cannot show a
+    conversation."""
+    found = parts(chat, dialect, tools)
+    refused = [str(part) for part in found if part.verdict == "refused"]
+    if refused:
+        raise UserError(
+            f"the chat template does not fit: {'; '.join(refused)}",
+            where=chat.folder,
+            remedy=REMEDY,
+        )
+    kept = [part.name for part in found if part.verdict == "kept"]
+    if kept:
+        log.info("the chat template would rewrite what was sampled; it is kept", parts=kept)
+
+
+def of_policy(config: Config, players: Players, task: AnyTask) -> list[Part]:
+    """The parts for the policy of `config` and the tools of `task`. Raises UserError where there is
+    no chat template, or none that is known."""
+    chat = Chat.load(Path(config.policy.model), config.policy)
+    return parts(chat, *shown(config, players, task))
+
+
+def shown(config: Config, players: Players, task: AnyTask) -> tuple[Dialect, list[Tool]]:
+    """The dialect and the tools of `task`, as its episodes have them."""
+    job = players.scored(task, config)
+    tools = job.environment.tools()
+    return job.dialect, [tools[name] for name in task.tools_at(0)]
+
+
+def parts(chat: Chat, dialect: Dialect, tools: Sequence[Tool]) -> list[Part]:
+    """What the template makes of each part of a conversation with `tools` (at least one)."""
+    talk = _Talk(chat, dialect)
+    system = Message("system", dialect.system(tools), dialect.beside(tools))
+    found = [talk.begin([system, Message("user", dialect.user("Begin.", ()))], tools)]
+    if found[0].verdict == "refused":
+        return found
+    call = Call(tools[0].name, ARGUMENTS)
+    both = [call, Call(tools[-1].name, {})]
+    results = [Result("done"), Result('{"ok": true}')]
+    user = Message("user", dialect.user("Go on.", ()))
+    returned = Message("user", dialect.user("Go on.", tools[:1]))
+    steps: list[tuple[str, list[Call], Sequence[Message]]] = [
+        ("a call and its result", [call], dialect.observation([call], results[:1])),
+        ("two calls and their results", both, dialect.observation(both, results)),
+        ("the next user turn", [], [user]),
+        ("a complaint", [], [Message(*dialect.complaint("no call"))]),
+        ("a tool that comes back", [], [returned]),
+    ]
+    for name, calls, messages in steps:
+        try:
+            found.append(talk.step(name, calls, messages))
+        except Unrendered as error:
+            found.append(Part(name, "refused", error.what))
+            return found
+    return found
+
+
+class _Talk:
+    """A conversation as the policy's tokens have it (`ours`), and as its template is given it."""
+
+    def __init__(self, chat: Chat, dialect: Dialect) -> None:
+        self.chat = chat
+        self.dialect = dialect
+        self.ours = ""
+        self.theirs: list[JsonObject] = []
+        self.tools: list[Any] = []
+
+    def begin(self, messages: Sequence[Message], tools: Sequence[Tool]) -> Part:
+        name = "the prompt"
+        try:
+            self.ours = self.chat.opened(messages)
+        except Unrendered as error:
+            return Part(name, "refused", error.what)
+        lacking = [tool.name for tool in tools if tool.name not in self.ours]
+        if lacking:
+            return Part(name, "refused", f"the template documents no {lacking[0]}")
+        self.theirs, self.tools = self.chat.listed(messages)
+        return Part(name, "equal")
+
+    def step(self, name: str, calls: list[Call], messages: Sequence[Message]) -> Part:
+        """What becomes of a reply that makes `calls` (none: an answer), with `messages` behind it.
+        Raises Unrendered."""
+        before = self.ours
+        written = self.dialect.write(calls) if calls else self.dialect.answer(DONE)
+        after, closing = self.chat.continued(messages)
+        self.ours += self.chat.closed(written) + closing + after
+        reply = {"role": "assistant", "content": written}
+        if self.chat.family is not None:
+            listed = [
+                call_as_rendered(call.name, call.arguments, place)
+                for place, call in enumerate(calls)
+            ]
+            reply = assistant_as_rendered(listed) if calls else {**reply, "content": DONE}
+        self.theirs.append(reply)
+        self.theirs += [as_rendered(message, place) for place, message in enumerate(messages)]
+        try:
+            whole = self.chat.rendered(self.theirs, self.tools, opening=True)
+        except Unrendered as error:
+            return Part(name, "kept", error.what)
+        if whole == self.ours:
+            return Part(name, "equal")
+        if len(calls) == 1 and whole.endswith(closing + after):
+            same = next(
+                (i for i, (a, b) in enumerate(zip(before, whole, strict=False)) if a != b),
+                len(before),
+            )
+            own = whole[same : len(whole) - len(closing + after)]
+            parsed = self.dialect.parse(self.chat.opening + own)
+            if parsed.calls != tuple(calls):
+                return Part(name, "refused", f"its own form of a call is not read: {own[-200:]!r}")
+        return Part(name, "kept")
