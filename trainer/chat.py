@@ -158,6 +158,15 @@ class Chat:
         return tail[place:] if place >= 0 and end not in tail[place:] else ""
 
     @cached_property
+    def _blocks(self) -> bool:
+        """Whether the template takes a message's text as a list of blocks alone."""
+        message = {"role": "user", "content": MARK}
+        try:
+            return MARK not in self._rendered([message], (), True)
+        except Unrendered:
+            return True
+
+    @cached_property
     def _no_system(self) -> bool:
         try:
             return MARK not in self.rendered(
@@ -190,6 +199,12 @@ class Chat:
         self, messages: Sequence[JsonMapping], tools: Sequence[Any] = (), *, opening: bool
     ) -> str:
         """What the template makes of `messages` as it is given them. Raises Unrendered."""
+        shown = [_in_blocks(message) for message in messages] if self._blocks else messages
+        return self._rendered(shown, tools, opening)
+
+    def _rendered(
+        self, messages: Sequence[JsonMapping], tools: Sequence[Any], opening: bool
+    ) -> str:
         try:
             return str(
                 self.tokenizer.apply_chat_template(
@@ -276,6 +291,10 @@ def call_as_rendered(name: str, arguments: JsonMapping, place: int = 0) -> JsonO
 
 def assistant_as_rendered(calls: Sequence[JsonMapping]) -> JsonObject:
     return {"role": "assistant", "content": "", "tool_calls": list(calls)}
+
+
+def _in_blocks(message: JsonMapping) -> JsonObject:
+    return {**message, "content": [{"type": "text", "text": message["content"]}]}
 
 
 def _id(place: int) -> str:

@@ -34,6 +34,8 @@ ENDS = (
     "</s>",
 )
 
+BEGINS = ("<|begin_of_text|>", "<bos>", "<｜begin▁of▁sentence｜>")
+
 
 def names() -> list[str]:
     """Of TRL's packaged templates."""
@@ -58,7 +60,10 @@ def tokenizer(text: str, *extra: str) -> Any:
     core.decoder = ByteDecoder()
     found = dict.fromkeys([*MARKERS.findall(text), *extra])
     end = next((end for end in ENDS if end in text), "<|endoftext|>")
-    made = PreTrainedTokenizerFast(tokenizer_object=core, eos_token=end, pad_token=end)
+    begin = next((begin for begin in BEGINS if begin in text), "<s>")
+    made = PreTrainedTokenizerFast(
+        tokenizer_object=core, bos_token=begin, eos_token=end, pad_token=end
+    )
     made.add_special_tokens({"additional_special_tokens": [mark for mark in found if mark != end]})
     made.chat_template = text
     return made
