@@ -34,6 +34,8 @@ ENDS = (
     "</s>",
 )
 
+# tokens of their own, but shown where special ones are left out
+PLAIN = re.compile(r"</?(think|tool_call|tool_response|tools)>")
 BEGINS = ("<|begin_of_text|>", "<bos>", "<｜begin▁of▁sentence｜>")
 
 
@@ -64,6 +66,8 @@ def tokenizer(text: str, *extra: str) -> Any:
     made = PreTrainedTokenizerFast(
         tokenizer_object=core, bos_token=begin, eos_token=end, pad_token=end
     )
-    made.add_special_tokens({"additional_special_tokens": [mark for mark in found if mark != end]})
+    made.add_tokens([mark for mark in found if PLAIN.fullmatch(mark)])
+    special = [mark for mark in found if mark != end and not PLAIN.fullmatch(mark)]
+    made.add_special_tokens({"additional_special_tokens": special})
     made.chat_template = text
     return made
