@@ -6,13 +6,17 @@ from __future__ import annotations
 import re
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
+import torch
 from tokenizers import Tokenizer
 from tokenizers.decoders import ByteLevel as ByteDecoder
 from tokenizers.models import BPE
 from tokenizers.pre_tokenizers import ByteLevel
-from transformers import PreTrainedTokenizerFast
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+from rods.dialects.families import family_of
 
 MARKERS = re.compile(
     r"<[|｜][^<>\s'\"{}]{1,40}[|｜]>|<\|?[a-z_]{2,40}\|?>|<\|\"\|>|</[a-z_]{1,20}>|\[/?[A-Z_]{3,30}\]|<end_of_turn>"
@@ -71,3 +75,26 @@ def tokenizer(text: str, *extra: str) -> Any:
     made.add_special_tokens({"additional_special_tokens": special})
     made.chat_template = text
     return made
+
+
+def saved(folder: Path, name: str) -> Path:
+    """A tiny model of random weights with the chat template `name`, as a folder for
+    `policy.model`."""
+    text = template(name)
+    family = family_of(text)
+    made = tokenizer(text, *((*family.ends, *family.closes) if family else ()))
+    torch.manual_seed(1)
+    shape = LlamaConfig(
+        vocab_size=len(made),
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        max_position_embeddings=16_384,
+        eos_token_id=made.eos_token_id,
+        bos_token_id=made.bos_token_id,
+    )
+    LlamaForCausalLM(shape).save_pretrained(folder)
+    made.save_pretrained(folder)
+    return folder
