@@ -136,7 +136,7 @@ class _Talk:
         after, closing = self.chat.continued(messages)
         self.ours += self.chat.closed(written) + closing + after
         reply = {"role": "assistant", "content": written}
-        if self.chat.family is not None:
+        if self.chat.family is not None and self.chat.renders_calls:
             listed = [
                 call_as_rendered(call.name, call.arguments, place)
                 for place, call in enumerate(calls)

@@ -20,7 +20,6 @@ from rods.trainer import trl_start
 from rods.trainer.chat import Chat
 from rods.trainer.training_run import TrainingRun
 from rods.worlds.sources import load_tasks
-from tests.conftest import few
 from tests.trainer.chat_templates import saved
 from tests.trainer.runs import live_steps
 
@@ -61,7 +60,8 @@ VALUES: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", few(FAMILIES, "qwen3", "glm4moe", "gptoss", "llama3_1"))
+@pytest.mark.few(4)
+@pytest.mark.parametrize("name", FAMILIES)
 def test_two_steps_are_trained_through_trl(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
