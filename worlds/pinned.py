@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from rods.calls import Call, ReadsJudged, parse_python_call
 from rods.canonical import JsonMapping, JsonObject
 from rods.config.operation import base_address
-from rods.environments.base import Environment, Parameter, Tool
+from rods.environments.base import Environment, Features, Parameter, Tool
 from rods.environments.failing import rules
 from rods.environments.replay import Replayed
 from rods.errors import Unsupported, UserError, first_fault
@@ -87,6 +87,17 @@ class Pinned(BaseModel):
 
     def probe_calls(self) -> tuple[Call, ...] | None:
         return None if self.probes is None else tuple(map(_call, self.probes))
+
+    def features(self, waits: bool) -> Features:
+        """Of an environment whose worlds only answer calls."""
+        return Features(
+            self.deterministic,
+            snapshot=False,
+            fork=False,
+            state_visible=False,
+            waits=waits,
+            reads_judged=self.goal.get("reads", "asked"),
+        )
 
     def replayed(self, inner: Environment) -> Replayed:
         """The environment with worlds that can be copied and compared, of one whose worlds only
