@@ -6,9 +6,6 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict
-from typing import Annotated
-
-from cyclopts import Parameter
 
 from rods.buffers.log.record_bytes import record
 from rods.buffers.log.writer import LogWriter
@@ -22,8 +19,6 @@ from rods.family.feedback.cases import FeedbackCase, FeedbackFold
 from rods.family.feedback.settings import DROPPED
 
 LONGEST = 300  # characters of a reason
-Failure = Annotated[str, Parameter(help="The id of a failure, or its first digits.")]
-Why = Annotated[str, Parameter(help="The reason, which is kept on record.")]
 
 
 def list_cases(run: RunFolder, /, *, as_json: Json = False) -> None:
@@ -44,9 +39,14 @@ def list_cases(run: RunFolder, /, *, as_json: Json = False) -> None:
     print_result(as_json, listing, lines)
 
 
-def drop(run: RunFolder, failure: Failure, /, *, why: Why = "", as_json: Json = False) -> None:
+def drop(run: RunFolder, failure: str, /, *, why: str = "", as_json: Json = False) -> None:
     """Take an approved text out of force, for good: from the next epoch on it is not shown. Nobody
-    is asked again."""
+    is asked again.
+
+    Args:
+        failure: The id of a failure, or its first digits.
+        why: The reason, which is kept on record.
+    """
     opened = Run.open(run)
     with Ownership(opened.path, DROPPED, "feedback"):
         case = find(opened, failure)

@@ -21,21 +21,21 @@ from rods.tasks import OpenTask, Task
 from rods.turn_statistics import Dynamics, shares
 
 RECENT = 10  # groups of a task whose labels are summed up turn by turn
-Listed = Annotated[
-    str | None,
-    Parameter(
-        help="A task's id, or enough of its first characters; variants or originals list these, "
-        "none lists all."
-    ),
-]
-Cost = Annotated[
-    bool,
-    Parameter(negative="", help="Show what variants cost in calls of language models, by stage."),
-]
 
 
 def inspect(
-    run: RunFolder, task: Listed = None, /, *, cost: Cost = False, as_json: Json = False
+    run: RunFolder,
+    task: Annotated[
+        str | None,
+        Parameter(
+            help="A task's id, or enough of its first characters; variants or originals list "
+            "these, none lists all."
+        ),
+    ] = None,
+    /,
+    *,
+    cost: bool = False,
+    as_json: Json = False,
 ) -> None:
     """Show one task: conversation, ground truth, what became of each turn, ancestry from seed to
     variant, windows of rewards, and its history; or calls, tokens and time for each accepted
@@ -43,6 +43,9 @@ def inspect(
 
     Without either list all tasks: id, type, zone, generation (0: an original), and whether it is
     active. The page has the episodes of a task.
+
+    Args:
+        cost: Show what variants cost in calls of language models, by stage.
     """
     if task is not None and cost:
         raise UserError(
