@@ -200,9 +200,7 @@ def open_training(
     request = StopRequest()
     main = threading.current_thread() is threading.main_thread()
     own = TrainingRun(run, asked_to_stop or (lambda: request.asked), Reporters(run))
-    signals: AbstractContextManager[Any] = (
-        request if main and asked_to_stop is None else nullcontext()
-    )
+    signals = request if main and asked_to_stop is None else nullcontext()
     return Training(
         own, policy, save or (lambda folder: None), load or (lambda folder: None), signals
     )

@@ -195,7 +195,7 @@ def _written_out(schema: Any, root: JsonMapping, depth: int = 0) -> Any:
 def _referred(root: JsonMapping, reference: str) -> Any:
     """The part of the schema `root` that `reference` means: a JSON pointer ("#/$defs/Day",
     "#/properties/a"), the whole ("#"), an anchor or an identifier. Empty where there is none."""
-    part: Any = root
+    part = root
     try:
         if not reference.startswith("#/"):
             return Registry([(_ROOT, dict(root))]).resolver(_ROOT).lookup(reference).contents

@@ -48,8 +48,8 @@ def load_tasks(data: Data, folder: Path, *, train_needed: bool = True) -> list[A
     elif data.tasks != "none":
         tasks = given_tasks(data.tasks, folder)
         where = data.tasks if data.tasks in registry.having("tasks") else str(folder / data.tasks)
-    train: list[AnyTask] = [task for task in tasks if task.split == "train"]
-    held_out: list[AnyTask] = [task for task in tasks if task.split != "train"]
+    train = [task for task in tasks if task.split == "train"]
+    held_out = [task for task in tasks if task.split != "train"]
     if not train and train_needed:
         remedy = "give at least one batch of training tasks"
         raise UserError("no task has the split 'train'", where=where, remedy=remedy)

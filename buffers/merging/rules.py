@@ -262,7 +262,7 @@ def derive(
     kinds = [record["kind"] for record in merge.decisions]
     seqs = [candidate.seq for candidate in deferred]
     generated = len(merge.pool.generated)
-    closing: Record = {
+    closing = {
         "epoch": epoch,
         "step": step,
         "stage": stage,

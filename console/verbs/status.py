@@ -152,7 +152,7 @@ def _follow(progress: Progress, as_json: bool) -> None:
 
 def _run_facts(name: str, path: Path) -> JsonObject:
     """A run in figures; one that cannot be read says why in `condition`."""
-    facts: JsonObject = {"name": name, "run": str(path)}
+    facts = {"name": name, "run": str(path)}
     try:
         progress = Progress(path)
         now = progress.poll(daemon=False)

@@ -33,7 +33,7 @@ def report(folder: Path) -> JsonObject:
     """The scores of the evaluation in `folder` from its recorded episodes, whose result files it
     writes. Raises UserError, RefusedError."""
     content, settings, benchmark = opened(folder)
-    about: JsonObject = {"settings": content, "about": benchmark.about()}
+    about = {"settings": content, "about": benchmark.about()}
     about |= {name: content[name] for name in ("data", "environment") if name in content}
     if isinstance(benchmark, Packaged):
         _write_results(folder, settings, benchmark)

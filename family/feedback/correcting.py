@@ -119,7 +119,7 @@ class Correcting:
         if not self._writers.able or not mines(self.config, state.stage):
             self.open_at = math.inf
             return []
-        mining: Any = state.folds[NAME]
+        mining = state.folds[NAME]
         candidates = (self._failure(mined, state) for mined in mining.due())
         failures = [failure for failure in candidates if not self._closed(failure)]
         if self._writers.spent:  # nobody is asked any more, and nothing waits for it

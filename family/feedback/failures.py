@@ -81,7 +81,7 @@ def check_failures(failures: Any) -> None:
 
 def refusal_text(result: Result) -> str:
     """What the tool said when it refused: the text of `error` where the result is an object."""
-    value: Any = result.value
+    value = result.value
     return str(value["error"]) if isinstance(value, dict) and "error" in value else result.text
 
 

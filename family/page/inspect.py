@@ -108,7 +108,7 @@ def _lines(history: TaskHistory) -> list[str]:
             lines += [
                 f"        truth: {call}" for call in task.calls[turn] or ["no call is right here"]
             ]
-        recent: Counter[str] = sum(
+        recent = sum(
             (Counter(group["turns"][turn]) for group in history.labels[-RECENT:]), Counter()
         )
         if recent:

@@ -153,7 +153,7 @@ def read_tool(
 def _schema(what: str, schema: Any, root: JsonMapping | None, where: str) -> JsonMapping:
     """A schema of an object, with what it refers to written out. Raises UserError for any
     other."""
-    whole: Any = _inlined(schema, root or schema, where)
+    whole = _inlined(schema, root or schema, where)
     fault = OBJECT(whole)
     if fault or whole["type"] != "object":
         remedy = 'write {"type": "object", "properties": {…}, "required": […]}'
@@ -283,7 +283,7 @@ def _inlined(schema: Any, root: JsonMapping, where: str, depth: int = 0) -> Any:
             if name != "$defs"
         }
     start, *path = str(schema["$ref"]).split("/")
-    target: Any = root if start == "#" else None
+    target = root if start == "#" else None
     for part in path:
         target = target.get(part) if isinstance(target, dict) else None
     if not isinstance(target, dict):

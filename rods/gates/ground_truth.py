@@ -263,7 +263,7 @@ def arguments(task: Task, gates: Gates) -> list[Reason]:
 def oversized(call: Call, gates: Gates) -> Iterator[str]:
     """What of a call's arguments is larger than `gates` allow."""
     for name, argument in call.arguments.items():
-        left: list[Any] = [argument]
+        left = [argument]
         while left:
             value = left.pop(0)
             listed = isinstance(value, (list, tuple))

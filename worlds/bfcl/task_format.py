@@ -62,7 +62,7 @@ def entry(task: Task, number: int) -> JsonObject:
                 why, where=where, remedy="leave the task out, or post the tweet with mentions"
             )
     tools = environment().tools()
-    record: JsonObject = {
+    record = {
         "id": f"multi_turn_{task.type}_{number}",
         "question": [
             []

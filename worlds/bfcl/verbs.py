@@ -5,7 +5,6 @@ from pathlib import Path
 
 import orjson
 
-from rods.canonical import JsonObject
 from rods.commands import Json
 from rods.errors import say
 
@@ -30,7 +29,7 @@ def fetch_bfcl(*, out: Path | None = None, as_json: Json = False) -> None:
         out.write_bytes(task_lines(tasks))
     splits = Counter(task.split for task in tasks)
     types = Counter(task.type for task in tasks)
-    facts: JsonObject = {
+    facts = {
         "wheel": str(file),
         "version": wheel.VERSION,
         "sha256": wheel.SHA256,

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 from rods.analysis.sampling import Sampler, illegal
 from rods.analysis.schemas import Checker, tool_faults
 from rods.calls import Call
-from rods.canonical import JsonMapping, JsonObject, canonical, keyed_random
+from rods.canonical import JsonMapping, canonical, keyed_random
 from rods.composing.catalogue import catalogue_for
 from rods.composing.records import ComposeError
 from rods.deadlines import ALL_CALLS, ALL_CALLS_WAITED, SLOW_CALL, WORLD_CHECKED
@@ -580,7 +580,7 @@ def _report(probe: "Probe", name: str, tasks: Sequence[Task]) -> CheckReport:
                 f"works was tried"
             )
             probe.fault(name, "tools", what, remedy)
-    facts: JsonObject = {"hash": probe.environment.hash, "tools": len(tools)}
+    facts = {"hash": probe.environment.hash, "tools": len(tools)}
     facts |= {"reached": len(probe.reached & set(tools)), "calls": probe.calls}
     medians = {what: statistics.median(seconds) for what, seconds in sorted(probe.seconds.items())}
     facts |= {f"{what}_us": round(1e6 * seconds, 1) for what, seconds in medians.items()}

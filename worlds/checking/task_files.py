@@ -17,7 +17,6 @@ import orjson
 from jsonschema_rs import ValidationError
 
 from rods.analysis.schemas import Checker
-from rods.canonical import JsonObject
 from rods.environments.base import Environment, reference
 from rods.environments.loading import Environments
 from rods.errors import UserError
@@ -201,7 +200,7 @@ def _report(
             f"{len(lines)} training tasks match held-out ones by their {rule.replace('_', ' ')}; "
             f"first line {lines[0]}: {matching[0][1]}. --json lists all"
         )
-    facts: JsonObject = {
+    facts = {
         "tasks": records,
         "splits": dict(Counter(task.split for task in sound)),
         "types": dict(Counter(task.type for task in sound)),

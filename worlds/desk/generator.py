@@ -26,7 +26,7 @@ from rods.environments.base import Environment
 from rods.errors import UserError
 from rods.gates.similarity import SimilarityIndex
 from rods.gates.texts import style
-from rods.tasks import TASK_TYPES, AnyTask, OpenTask, Split, Task, TaskType
+from rods.tasks import TASK_TYPES, AnyTask, OpenTask, Task, TaskType
 from rods.worlds.desk import personas
 from rods.worlds.desk.catalogue import catalogue
 from rods.worlds.desk.world import environment as desk
@@ -103,7 +103,7 @@ def data_set(train: int, held_out: int, draw: Callable[[str, int], T]) -> list[T
     originals = apart("original", train)
     # Types cycle with period 4, so a period of 5 gives each of them its share of the validation
     # tasks.
-    splits: list[Split] = ["validation" if place % 5 == 0 else "test" for place in range(held_out)]
+    splits = ["validation" if place % 5 == 0 else "test" for place in range(held_out)]
     return originals + [
         replace(task, split=split) for task, split in zip(held, splits, strict=True)
     ]

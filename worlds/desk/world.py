@@ -185,7 +185,7 @@ def completed(state: Any) -> State:
     its place."""
     if not isinstance(state, dict):
         raise ValueError("the state must be an object")
-    full: State = {
+    full = {
         "today": DAYS[0],
         "contacts": {},
         "mail": {"inbox": {}, "sent": {}, "next": 10},

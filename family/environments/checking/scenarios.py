@@ -209,7 +209,7 @@ def _control(environment: Environment, scenario: Scenario, random_seed: int) -> 
     start = environment.reset(dict(scenario.state))
     asked = (*scenario.checks, *scenario.guards)
     # by world, by check
-    seen: list[list[bool]] = [[holds(environment.reset(None), check) for check in asked]]
+    seen = [[holds(environment.reset(None), check) for check in asked]]
     before = [holds(start, check) for check in asked]
     faults: list[Fault] = []
     end = start.fork()

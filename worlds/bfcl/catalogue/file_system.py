@@ -72,12 +72,10 @@ class TreeMaker:
 
     def folder(self, deeper: int) -> JsonObject:
         """A directory with files and directories; its first directory goes `deeper`."""
-        contents: JsonObject = {
-            self.name(): self.file(brief=False) for _ in range(self.rng.randint(2, 3))
-        }
+        contents = {self.name(): self.file(brief=False) for _ in range(self.rng.randint(2, 3))}
         contents |= {self.name(): self.file(brief=True) for _ in range(self.rng.randint(1, 2))}
         contents = {name: contents[name] for name in self.rng.sample(list(contents), len(contents))}
-        inner: list[JsonObject] = [self.folder(deeper - 1)] if deeper else []
+        inner = [self.folder(deeper - 1)] if deeper else []
         for _ in range(self.rng.randint(1, 2)):
             inner.append({self.name(): self.file(brief=False) for _ in range(2)})
         if self.lone:
