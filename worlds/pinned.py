@@ -82,8 +82,9 @@ class Pinned(BaseModel):
             )
         except ValidationError as error:
             remedy = f"{cls.page} says what it may hold"
-            where = f"environment {name!r}"
-            raise UserError(first_fault(error), where=where, remedy=remedy) from None
+            raise UserError(
+                first_fault(error), where=f"environment {name!r}", remedy=remedy
+            ) from None
 
     def probe_calls(self) -> tuple[Call, ...] | None:
         return None if self.probes is None else tuple(map(_call, self.probes))
@@ -117,13 +118,10 @@ class Pinned(BaseModel):
         pinned."""
         listed = list(map(dict, listed))
         if listed != self.tools:
-            what = (
-                f"the server lists other tools than those that were pinned: "
-                f"{_difference(listed, self.tools)}"
-            )
             pin = "pin these (`rods env add --replace`) and renew the tasks (`rods data rehash`)"
             raise UserError(
-                what,
+                f"the server lists other tools than those that were pinned: "
+                f"{_difference(listed, self.tools)}",
                 where=f"environment {name!r}",
                 remedy=f"start the version that it was, or {pin}",
             )

@@ -340,8 +340,10 @@ class Rederivation:
                     runfolder.TRACKER, f"task {task_id}: not what the observations up to {step} say"
                 )
         if extra := tracker["tasks"].keys() - by_task.keys():
-            what = f"tasks that no step has named, or that left: {', '.join(sorted(extra)[:3])}"
-            self.problem(runfolder.TRACKER, what)
+            self.problem(
+                runfolder.TRACKER,
+                f"tasks that no step has named, or that left: {', '.join(sorted(extra)[:3])}",
+            )
 
     def _problem_merge(self, closing: Record, what: str) -> None:
         self.problem(f"epoch {closing['epoch']} of attempt {closing['attempt']}", what)

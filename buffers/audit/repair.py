@@ -87,8 +87,13 @@ def examine(run: Run) -> list[Repair]:
             Repair(path.name, "a file that was never finished", aside, partial(_move, path))
         )
     for path, holder in stale_owners(folder):
-        held = f"held by {holder}, whose heartbeat has stopped"
-        repairs.append(Repair(f"{runfolder.LOCKS}/{path.name}", held, aside))
+        repairs.append(
+            Repair(
+                f"{runfolder.LOCKS}/{path.name}",
+                f"held by {holder}, whose heartbeat has stopped",
+                aside,
+            )
+        )
     return repairs
 
 

@@ -61,8 +61,10 @@ class Admission:
         except ValueError as error:
             return Refusal("schema", str(error))
         if not sound:
-            what = "it has no ground-truth calls and no witness: nothing says that it is sound"
-            return Refusal("schema", what)
+            return Refusal(
+                "schema",
+                "it has no ground-truth calls and no witness: nothing says that it is sound",
+            )
         generation = task.provenance.get("generation")
         if not isinstance(generation, int) or generation < 1:
             return Refusal(

@@ -189,10 +189,12 @@ def observe(
         run, sys.stdin.buffer, from_step=from_step, source="standard input"
     ):
         done = "recorded" if answer["recorded"] else "was recorded already"
-        text = (
-            f"step {answer['step']} of epoch {answer['epoch']} {done} (attempt {answer['attempt']})"
+        print_result(
+            as_json,
+            answer,
+            f"step {answer['step']} of epoch {answer['epoch']} {done} (attempt "
+            f"{answer['attempt']})",
         )
-        print_result(as_json, answer, text)
 
 
 def score(run: RunFolder, /, *, step: int | None = None, as_json: Json = False) -> None:

@@ -120,9 +120,10 @@ def open_folder(folder: Path, settings: Settings, benchmark: JsonMapping) -> Non
         differences = "; ".join(
             f"{key} is {theirs.get(key)!r} there, {ours.get(key)!r} now" for key in different
         )
-        remedy = "name a new folder, or the same settings"
         raise RefusedError(
-            f"was made with other settings: {differences}", where=str(folder), remedy=remedy
+            f"was made with other settings: {differences}",
+            where=str(folder),
+            remedy="name a new folder, or the same settings",
         )
 
 

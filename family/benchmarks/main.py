@@ -67,8 +67,11 @@ SAY_SECONDS = 10.0  # between two lines about progress
 
 def run(arguments: list[str]) -> int:
     """One verb; returns the exit code (rods.commands.run). Without arguments: the help."""
-    interrupted = "interrupted; the same command goes on with the episodes that are left"
-    return commands.run(application(), arguments or ["--help"], interrupted)
+    return commands.run(
+        application(),
+        arguments or ["--help"],
+        "interrupted; the same command goes on with the episodes that are left",
+    )
 
 
 def application() -> App:

@@ -291,9 +291,11 @@ def _endpoint(options: Options) -> Source:
     if options.config is not None:
         operation = read_config(options.config).operation
         if len(operation.endpoints) != 1:
-            what = f"names {len(operation.endpoints)} endpoints; one policy is evaluated at a time"
-            remedy = "leave one [[operation.endpoints]], or give --url and --model"
-            raise UserError(what, where=str(options.config), remedy=remedy)
+            raise UserError(
+                f"names {len(operation.endpoints)} endpoints; one policy is evaluated at a time",
+                where=str(options.config),
+                remedy="leave one [[operation.endpoints]], or give --url and --model",
+            )
         endpoint = operation.endpoints[0]
         budgets = {
             name: value or getattr(operation.budgets, name) for name, value in budgets.items()

@@ -55,12 +55,11 @@ def play(
         "step",
     ):
         if getattr(options, option):
-            remedy = (
-                "the policies are the run's: its checkpoints, or --start-url and --end-url with "
-                "--model"
-            )
             raise UserError(
-                f"--{option} is not for a suite", where="the command line", remedy=remedy
+                f"--{option} is not for a suite",
+                where="the command line",
+                remedy="the policies are the run's: its checkpoints, or --start-url and "
+                "--end-url with --model",
             )
     if bool(start_url) != bool(end_url):
         raise UserError(

@@ -69,8 +69,11 @@ def generate_worlds(
     """
     for option, named in (("--topics", topics), ("--held-out-topics", held_out_topics)):
         if unknown := set(named) - set(topic_names()):
-            what = f"no topic is called {', '.join(sorted(unknown))}"
-            raise UserError(what, where=option, remedy=f"there are {', '.join(topic_names())}")
+            raise UserError(
+                f"no topic is called {', '.join(sorted(unknown))}",
+                where=option,
+                remedy=f"there are {', '.join(topic_names())}",
+            )
     modes, sandbox = options_of(mode, lowest_tier)
     tasks: list[OpenTask] = []
     refused: dict[str, list[str]] = {}

@@ -87,8 +87,11 @@ def select(
     candidates = [task for task in trained if mode in (None, _mode(task))]
     names = sorted({task.environment.name for task in candidates})
     if not names or len(names) < worlds:
-        what = f"{len(names)} worlds have such training tasks, {worlds or 'some'} are asked for"
-        raise UserError(what, where="--worlds", remedy="ask for fewer, or generate more")
+        raise UserError(
+            f"{len(names)} worlds have such training tasks, {worlds or 'some'} are asked for",
+            where="--worlds",
+            remedy="ask for fewer, or generate more",
+        )
     if alike is None:
         names.sort(key=lambda name: keyed_random(random_seed, "worlds", name).random())
     else:

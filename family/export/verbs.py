@@ -75,8 +75,11 @@ def export(
             }
             (part / "README.md").write_text(_card(tables, counts), encoding="utf-8")
             bring(tables.run.manifest["environments"], [tables.run.path], part)
-    text = f"{folder}: {', '.join(f'{count} {name}' for name, count in counts.items())}"
-    print_result(as_json, {"folder": folder, "format": format, "rows": counts}, text)
+    print_result(
+        as_json,
+        {"folder": folder, "format": format, "rows": counts},
+        f"{folder}: {', '.join(f'{count} {name}' for name, count in counts.items())}",
+    )
 
 
 class _Tables:

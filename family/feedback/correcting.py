@@ -227,8 +227,11 @@ class Correcting:
             self._threads, lambda: sum(mends(environment, refused, remedy) for refused in seen)
         )
         if 2 * mended < len(seen):
-            why = f"following it ({remedy.kind}) mends the call in {mended} of {len(seen)} worlds"
-            raise _Objection("probe", why, text)
+            raise _Objection(
+                "probe",
+                f"following it ({remedy.kind}) mends the call in {mended} of {len(seen)} worlds",
+                text,
+            )
         try:
             opinion = await judge(
                 asker, rng, environment, tool, failure.mined.pattern, text, remedy

@@ -51,8 +51,10 @@ def drop(run: RunFolder, failure: str, /, *, why: str = "", as_json: Json = Fals
     with Ownership(opened.path, DROPPED, "feedback"):
         case = find(opened, failure)
         if case.state != "approved":
-            what = f"failure {case.failure} has no text in force ({case.state.replace('_', ' ')})"
-            raise RefusedError(what, where=str(opened.path))
+            raise RefusedError(
+                f"failure {case.failure} has no text in force ({case.state.replace('_', ' ')})",
+                where=str(opened.path),
+            )
         case.state = "dropped"
         case.why = why[:LONGEST]
         with closing(LogWriter(opened.path / DROPPED)) as writer:
@@ -99,8 +101,9 @@ def find(run: Run, failure: str) -> FeedbackCase:
     """The case whose id begins with `failure`. Raises UserError for none or several."""
     matching = [case for case in cases(run) if case.failure.startswith(failure)]
     if len(matching) != 1:
-        what = f"{len(matching) or 'no'} kinds of failure have an id that begins with {failure!r}"
         raise UserError(
-            what, where=str(run.path), remedy=f"`rods env feedback list {run.path}` shows the ids"
+            f"{len(matching) or 'no'} kinds of failure have an id that begins with {failure!r}",
+            where=str(run.path),
+            remedy=f"`rods env feedback list {run.path}` shows the ids",
         )
     return matching[0]

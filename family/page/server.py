@@ -166,11 +166,12 @@ class Guard:
         elif self._right(request.cookies.get(name, "")) or self._right(token):
             await self.app(scope, receive, send)
         else:
-            refusal = (
+            await Response(
                 "This page needs the token that `rods dash` has printed: open the address with "
-                "?token=… once.\n"
-            )
-            await Response(refusal, 401, media_type="text/plain")(scope, receive, send)
+                "?token=… once.\n",
+                401,
+                media_type="text/plain",
+            )(scope, receive, send)
 
     def _right(self, token: str) -> bool:
         return hmac.compare_digest(token.encode(), self.token.encode())

@@ -102,9 +102,8 @@ def known_rates(sources: Sequence[Path]) -> Rates:
     for source in sources:
         for name, value in (_measured(source) if source.is_dir() else read_toml(source)).items():
             if not isinstance(value, int | float) or not 1e-6 < value < 1e12:
-                what = f"{name} is {value!r}; no rate is"
                 raise UserError(
-                    what,
+                    f"{name} is {value!r}; no rate is",
                     where=str(source),
                     remedy="`rods doctor --rate` prints some (docs/plan.md)",
                 )

@@ -79,8 +79,11 @@ def read_folder(folder: Path) -> ToolRepository:
     """Raises UserError (what, where, what to do) for the first thing that is wrong with it."""
     categories = _read(folder / CATEGORIES)
     if fault_of({"*": "text"})(categories) or not all(categories.values()):
-        remedy = 'write {"category": "what it is about"}'
-        raise UserError("is no object of texts", where=str(folder / CATEGORIES), remedy=remedy)
+        raise UserError(
+            "is no object of texts",
+            where=str(folder / CATEGORIES),
+            remedy='write {"category": "what it is about"}',
+        )
     files = sorted(path for path in folder.glob("*.json") if path.name != CATEGORIES)
     tools = [tool for path in files for tool in _of_file(path, categories)]
     if not tools:
@@ -132,15 +135,21 @@ def read_tool(
     Raises UserError for what is wrong."""
     name = record.get("name")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        remedy = "letters, digits and _ . / -, at most 128, not a digit first"
-        raise UserError(f"has the name {str(name)[:80]!r}", where=where, remedy=remedy)
+        raise UserError(
+            f"has the name {str(name)[:80]!r}",
+            where=where,
+            remedy="letters, digits and _ . / -, at most 128, not a digit first",
+        )
     where = f"{where} {name}"
     schema = _schema("parameters", record.get("parameters"), root, where)
     properties = schema.get("properties", {})
     required = schema.get("required", [])
     if lacking := [key for key in required if key not in properties]:
-        what = f"requires {lacking[0][:80]!r}, which is not among its properties"
-        raise UserError(what, where=where, remedy="declare the parameter, or drop it there")
+        raise UserError(
+            f"requires {lacking[0][:80]!r}, which is not among its properties",
+            where=where,
+            remedy="declare the parameter, or drop it there",
+        )
     parameters = tuple(_parameter(key, value, key in required) for key, value in properties.items())
     result = record.get("result")
     returned = None if result is None else _schema("result", result, root, where)
@@ -221,8 +230,11 @@ def _effect(record: Any, tool: Tool, entities: Mapping[str, str], where: str) ->
     }
     lists = [name for name, schema in items.items() if key in schema.get("properties", {})]
     if does in OF_MANY and len(lists) != 1:
-        what = f"has no list of things with {key!r} in its result"
-        raise UserError(what, where=where, remedy="return one array of such objects")
+        raise UserError(
+            f"has no list of things with {key!r} in its result",
+            where=where,
+            remedy="return one array of such objects",
+        )
     required = [parameter.name for parameter in tool.parameters if parameter.required]
     if does in OF_ONE and key not in required:
         raise UserError(
@@ -243,9 +255,8 @@ def _named(tools: Iterable[SimulatedTool]) -> dict[str, SimulatedTool]:
     named: dict[str, SimulatedTool] = {}
     for tool in tools:
         if (name := tool.tool.name) in named:
-            what = f"has the name of a tool in {named[name].where}"
             raise UserError(
-                what,
+                f"has the name of a tool in {named[name].where}",
                 where=tool.where,
                 remedy="rename one of the two: calls know a tool by its name alone",
             )
@@ -287,8 +298,10 @@ def _inlined(schema: Any, root: JsonMapping, where: str, depth: int = 0) -> Any:
     for part in path:
         target = target.get(part) if isinstance(target, dict) else None
     if not isinstance(target, dict):
-        what = f"refers to {str(schema['$ref'])[:80]!r}"
-        remedy = 'define it in "$defs" and write "#/$defs/<name>"'
-        raise UserError(what, where=where, remedy=remedy)
+        raise UserError(
+            f"refers to {str(schema['$ref'])[:80]!r}",
+            where=where,
+            remedy='define it in "$defs" and write "#/$defs/<name>"',
+        )
     beside = {name: inner for name, inner in schema.items() if name != "$ref"}
     return _inlined({**target, **beside}, root, where, depth + 1)

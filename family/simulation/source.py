@@ -140,14 +140,11 @@ def drawn_from(name: str, environments: Environments) -> RepositoryEnvironment:
     documents."""
     environment = environments.load(name)
     if not isinstance(environment, RepositoryEnvironment):
-        remedy = (
-            "use `repository`, or `folder/`, a folder of tool documents of your own "
-            "(docs/trustee.md)"
-        )
         raise UserError(
             f"{name!r} has no tool repository to draw tasks from",
             where="source.repository",
-            remedy=remedy,
+            remedy="use `repository`, or `folder/`, a folder of tool documents of your own "
+            "(docs/trustee.md)",
         )
     return environment
 
@@ -174,9 +171,10 @@ def guarded_generator(run: Run) -> Generator:
             again = generator(run, random_seed)([wanted[place] for place in matching])
             for place, task in zip(matching, again, strict=True):
                 tasks[place] = task
-        what = f"{TRIES} drawings of a task match guarded ones"
         raise UserError(
-            what, where="[source]", remedy="draw from another repository, or guard fewer benchmarks"
+            f"{TRIES} drawings of a task match guarded ones",
+            where="[source]",
+            remedy="draw from another repository, or guard fewer benchmarks",
         )
 
     return generate

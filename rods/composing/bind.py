@@ -298,8 +298,12 @@ class _Binder:
         values = list(self.catalogue.domains[source.domain](scene))
         if not values:
             tool = self.recipe.steps[min(step, len(self.recipe.steps) - 1)].tool
-            detail = f"nothing to choose from in the domain {source.domain!r}"
-            raise self._failed("param_gen_failed", detail, tool, domain=source.domain)
+            raise self._failed(
+                "param_gen_failed",
+                f"nothing to choose from in the domain {source.domain!r}",
+                tool,
+                domain=source.domain,
+            )
         family = self.catalogue.family(source.domain)
         earlier = self.mentioned.get(family, [])
         thematic = source.domain in self.catalogue.thematic

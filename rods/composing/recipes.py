@@ -226,9 +226,10 @@ class RecipeTables(BaseModel, extra="forbid", frozen=True):
                         f"gives a {kind} without a noun, and the words of things.{kind} hold "
                         f"{{noun}}"
                     )
-                    remedy = f"end its source with {slot}, or write words without {{noun}}"
                     raise UserError(
-                        what, where=f"{self.file}, recipes.{name}.gives.{kind}", remedy=remedy
+                        what,
+                        where=f"{self.file}, recipes.{name}.gives.{kind}",
+                        remedy=f"end its source with {slot}, or write words without {{noun}}",
                     )
         names = {entry.name for entry in fields(catalogue.Catalogue)}.intersection(TABLES)
         own = {name: getattr(self, name) for name in names}
@@ -281,9 +282,8 @@ def merged(tables: Sequence[RecipeTables]) -> RecipeTables:
         else:
             whole[name] = so_far | content if isinstance(content, frozenset) else so_far + content
         if twice:
-            what = f"another file defines {', '.join(twice)} too"
             raise UserError(
-                what,
+                f"another file defines {', '.join(twice)} too",
                 where=f"{table.file}, {name}",
                 remedy="keep one of them, or give one another name",
             )

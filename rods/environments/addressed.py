@@ -51,8 +51,11 @@ def source_of(name: str, folders: Sequence[Path] = ()) -> str:
     try:
         source = read_regular(path).decode().replace(address, HOLE)
     except (OSError, UnicodeDecodeError) as error:
-        remedy = "start in the folder that has environments/, or bring the world's folder there"
-        raise UserError(f"cannot be read: {error}", where=str(path), remedy=remedy) from error
+        raise UserError(
+            f"cannot be read: {error}",
+            where=str(path),
+            remedy="start in the folder that has environments/, or bring the world's folder there",
+        ) from error
     if content_id(source) != address:
         raise UserError(
             "is not the world that its address says",

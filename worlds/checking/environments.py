@@ -103,11 +103,13 @@ def check_environment(
         if stopped.number != signal.SIGALRM:
             raise
         Interrupted.latest = None
-        what = (
+        probe.fault(
+            name,
+            "",
             f"cut short after {seconds:g} s in {probe.place}{probe.asking}: what comes behind that "
-            f"was not tried"
+            f"was not tried",
+            "give it longer (--seconds), or make its tools answer sooner",
         )
-        probe.fault(name, "", what, "give it longer (--seconds), or make its tools answer sooner")
     finally:
         signal.setitimer(signal.ITIMER_REAL, *timed)
         signal.signal(signal.SIGALRM, before)
@@ -178,8 +180,12 @@ def probe_state(probe: "Probe", state: State, calls: list[Call]) -> None:
 def _identity(probe: "Probe", name: str) -> None:
     environment = probe.environment
     if environment.name != name:
-        remedy = "give it the name that it is loaded by, tasks refer to it"
-        probe.fault(name, "name", f"is {environment.name!r}", remedy)
+        probe.fault(
+            name,
+            "name",
+            f"is {environment.name!r}",
+            "give it the name that it is loaded by, tasks refer to it",
+        )
     if not isinstance(environment.hash, str) or not environment.hash:
         probe.fault(name, "hash", "is empty", "hash tool schemas, data and a behaviour version")
         return
@@ -189,8 +195,12 @@ print("hash", Environments().load(sys.argv[1]).hash)"""
     other = run_python(code, name, seconds=120, PYTHONHASHSEED="12345")
     if f"hash {environment.hash}" not in other.stdout.splitlines():
         why = other.stdout.strip()[-200:] or other.stderr.strip()[-200:]
-        what = f"is {environment.hash} here, but another process says: {why}"
-        probe.fault(name, "hash", what, "hash contents only: no clock, no id(), no order of a set")
+        probe.fault(
+            name,
+            "hash",
+            f"is {environment.hash} here, but another process says: {why}",
+            "hash contents only: no clock, no id(), no order of a set",
+        )
 
 
 def _catalogue(probe: "Probe", name: str) -> None:
@@ -262,9 +272,12 @@ def _repeats(probe: "Probe", state: State, calls: list[Call]) -> None:
         return
     second = probe.replies(probe.fresh(state), calls)
     if (at := differs(first, second)) is not None:
-        what = f"gave {first[at][0][:80]!r} and then {second[at][0][:80]!r} for the same history"
-        remedy = "remove chance, clock and whatever instances share, or declare deterministic=False"
-        probe.fault(calls[at].name, "", what, remedy)
+        probe.fault(
+            calls[at].name,
+            "",
+            f"gave {first[at][0][:80]!r} and then {second[at][0][:80]!r} for the same history",
+            "remove chance, clock and whatever instances share, or declare deterministic=False",
+        )
         return
     probe.comparable = True
     turned = probe.replies(probe.reset(_reversed(state)), calls)
@@ -287,9 +300,11 @@ def _isolation(probe: "Probe", state: State, calls: list[Call]) -> None:
         probe.call(second, opposite)
         beside += probe.replies(first, [call])
     if (at := differs(alone, beside)) is not None:
-        what = f"gave {beside[at][0][:80]!r} beside another instance, {alone[at][0][:80]!r} alone"
         probe.fault(
-            calls[at].name, "", what, "keep all state in the instance, none in the module or class"
+            calls[at].name,
+            "",
+            f"gave {beside[at][0][:80]!r} beside another instance, {alone[at][0][:80]!r} alone",
+            "keep all state in the instance, none in the module or class",
         )
 
 
@@ -378,8 +393,12 @@ def _refusals(probe: "Probe", state: State, calls: list[Call]) -> None:
     before = canonical(picture)
     stranger = probe.call(instance, Call("no_such_tool", {}))
     if stranger.error not in ("unknown_tool", "infrastructure"):
-        remedy = "answer unknown_tool to a tool that is not there"
-        probe.fault("no_such_tool", "error", f"is {stranger.error!r}", remedy)
+        probe.fault(
+            "no_such_tool",
+            "error",
+            f"is {stranger.error!r}",
+            "answer unknown_tool to a tool that is not there",
+        )
     sampler = Sampler(keyed_random(0, "env check refusals"))
     for tool in probe.environment.tools().values():
         for kind, argument, call in illegal(tool, sampler):
@@ -392,11 +411,10 @@ def _refusals(probe: "Probe", state: State, calls: list[Call]) -> None:
                 value = call.arguments[argument]
                 long = isinstance(value, str) and len(value) > 20
                 words = f"a text of {len(value)} characters" if long else repr(value)
-                what = f"accepts {words}, which its schema excludes"
                 probe.fault(
                     tool.name,
                     argument,
-                    what,
+                    f"accepts {words}, which its schema excludes",
                     "check declared bounds before the call, answer `bounds`",
                 )
             elif kind in ("missing", "extra"):
@@ -461,8 +479,7 @@ def _effects(probe: "Probe", state: State, calls: list[Call]) -> None:
             continue
         if result.error is not None and changed:
             what = f"refused {_short(call)}, but changed the state"
-            remedy = "refuse before anything is changed"
-            probe.fault(call.name, "", what, remedy, "atomic")
+            probe.fault(call.name, "", what, "refuse before anything is changed", "atomic")
         elif result.error is None and changed and declared[call.name]:
             probe.fault(
                 call.name,
@@ -498,9 +515,13 @@ def _hints(probe: "Probe", state: State, calls: list[Call]) -> None:
     alone = felt(reads)
     liars = sorted(reads) if felt(set()) != alone else []
     for name in [name for name in liars if felt(reads - {name}) != alone] or liars:
-        what = "says that it changes nothing, and does"
-        remedy = "`rods env add --writes` (`writes` in the description) overrules what it says"
-        probe.fault(name, "", what, remedy, "getters")
+        probe.fault(
+            name,
+            "",
+            "says that it changes nothing, and does",
+            "`rods env add --writes` (`writes` in the description) overrules what it says",
+            "getters",
+        )
 
 
 def _failures(probe: "Probe", state: State, calls: list[Call]) -> None:
@@ -703,9 +724,11 @@ class Probe:
         finally:
             self._account(call.name)
         if self.seconds["call"][-1] > self.patience and not self.environment.features.waits:
-            what = f"took {self.seconds['call'][-1]:.1f} s for {_short(call)}"
             self.fault(
-                call.name, "", what, "tighten the bounds of its arguments, or limit it in a worker"
+                call.name,
+                "",
+                f"took {self.seconds['call'][-1]:.1f} s for {_short(call)}",
+                "tighten the bounds of its arguments, or limit it in a worker",
             )
         self._form(call, result)
         if result.error is None:
@@ -731,16 +754,26 @@ class Probe:
             self.fault(call.name, "", what, "return a Result with a text", "errors")
             return
         if result.error is not None and result.error not in CALL_ERRORS:
-            remedy = f"use one of {', '.join(sorted(CALL_ERRORS))}"
-            self.fault(call.name, "error", f"is {result.error!r}", remedy, "errors")
+            self.fault(
+                call.name,
+                "error",
+                f"is {result.error!r}",
+                f"use one of {', '.join(sorted(CALL_ERRORS))}",
+                "errors",
+            )
         try:
             canonical(result.value)
         except ValueError as error:
             self.fault(call.name, "value", f"is {error}", "return plain JSON values", "errors")
         declared = self.results.get(call.name)
         if declared is not None and result.error is None and (what := declared.fault(result.value)):
-            text = f"{what} for {_short(call)}, against the schema that the tool declares"
-            self.fault(call.name, "result", text, "correct the schema, or the result", "documents")
+            self.fault(
+                call.name,
+                "result",
+                f"{what} for {_short(call)}, against the schema that the tool declares",
+                "correct the schema, or the result",
+                "documents",
+            )
 
     def replies(self, instance: Instance, calls: Sequence[Call]) -> list[tuple[str, str | None]]:
         """What two runs must have in common: text and error of each call."""

@@ -91,9 +91,10 @@ def data_set(train: int, held_out: int, draw: Callable[[str, int], T]) -> list[T
             candidates = (draw(f"{purpose} {redraw}", place) for redraw in range(REDRAWS))
             task = next((task for task in candidates if index.find(task) is None), None)
             if task is None:
-                what = f"{REDRAWS} drawings gave nothing but near duplicates of {len(index)} tasks"
                 raise UserError(
-                    what, where=f"{purpose} task {place + 1}", remedy="ask for fewer tasks"
+                    f"{REDRAWS} drawings gave nothing but near duplicates of {len(index)} tasks",
+                    where=f"{purpose} task {place + 1}",
+                    remedy="ask for fewer tasks",
                 )
             index.add(task)
             tasks.append(task)

@@ -81,9 +81,11 @@ def _instance(described: OpenEnvDescription) -> Any:
     try:
         return _factory(described)()
     except TypeError as error:
-        what = f"cannot be called without arguments: {error}"
-        remedy = "name a function that makes the object"
-        raise UserError(what, where=f"factory {described.factory!r}", remedy=remedy) from error
+        raise UserError(
+            f"cannot be called without arguments: {error}",
+            where=f"factory {described.factory!r}",
+            remedy="name a function that makes the object",
+        ) from error
 
 
 class StepSession:
@@ -342,11 +344,11 @@ def _action_class(environment: Any) -> type[BaseModel]:
             return taken
     except (NameError, AttributeError, KeyError, StopIteration, TypeError):
         pass
-    remedy = (
-        "annotate it, `def step(self, action: MyAction)`, or serve the environment and give --url"
-    )
     raise UserError(
-        "does not say what its step takes", where=type(environment).__name__, remedy=remedy
+        "does not say what its step takes",
+        where=type(environment).__name__,
+        remedy="annotate it, `def step(self, action: MyAction)`, or serve the environment and "
+        "give --url",
     )
 
 
@@ -454,9 +456,10 @@ def _record(name: str, function: Callable[..., Any]) -> dict[str, Any]:
         try:
             schema = TypeAdapter(hints[arg.name]).json_schema()
         except (KeyError, PydanticSchemaGenerationError):
-            remedy = f"write for instance `{arg.name}: int`"
             raise UserError(
-                f"{arg.name!r} has no type with a JSON form", where=f"tool {name}", remedy=remedy
+                f"{arg.name!r} has no type with a JSON form",
+                where=f"tool {name}",
+                remedy=f"write for instance `{arg.name}: int`",
             ) from None
         properties[arg.name] = {
             **schema,

@@ -313,10 +313,9 @@ async def _verified(context: Context, partial: PartialTask, gap: Gap, field: str
     before = partial.before(context.asker.roles.adversarial_verification.results)
     fields = {"before": before, "query": gap.request, "tools": partial.tools(without=gap.tools)}
     form = AnswerForm({field: {"type": "string", "enum": ["yes", "no"]}})
-    template = f"{partial.type}_verify"
     return await context.ask(
         partial.assignment,
-        template,
+        f"{partial.type}_verify",
         fields,
         form,
         lambda answer: bool(answer[field] == "no"),

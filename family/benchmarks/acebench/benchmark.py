@@ -98,9 +98,11 @@ class AceBench(Benchmark):
 
     def maker(self, settings: Settings) -> "EpisodeMaker":
         if settings.policy.get("kind") in ("weights", "run"):
-            why = "each of its prompts begins anew, which local weights are not asked here"
-            remedy = "serve the policy, and give --url and --model"
-            raise UserError(why, where="--weights, --run", remedy=remedy)
+            raise UserError(
+                "each of its prompts begins anew, which local weights are not asked here",
+                where="--weights, --run",
+                remedy="serve the policy, and give --url and --model",
+            )
         return EpisodeMaker(self, settings)
 
     def score(self, episode: Episode) -> Score:

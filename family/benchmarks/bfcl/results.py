@@ -151,14 +151,13 @@ def _check_questions(task: Task, log: Any, where: str) -> None:
             )
             question = " ".join(str(message.get("content")) for message in messages)
             if question != text:
-                what = (
+                raise RefusedError(
                     f"was asked something else than the task of {wheel.PACKAGE} {wheel.VERSION}: "
-                    f"{question[:80]!r}"
+                    f"{question[:80]!r}",
+                    where=where,
+                    remedy="these outputs belong to another version of the data; score them "
+                    "with that one",
                 )
-                remedy = (
-                    "these outputs belong to another version of the data; score them with that one"
-                )
-                raise RefusedError(what, where=where, remedy=remedy)
 
 
 def outputs(trace: Trace, dialect: Dialect) -> list[list[Any]]:

@@ -190,8 +190,12 @@ def _runaways(probe: Probe) -> None:
     for argument, call in attempts(probe.environment.tools()):
         result = probe.call(instance, call)
         if len(result.text) > LONGEST:
-            what = f"with an enormous value gave a result of {len(result.text)} characters"
-            probe.fault(call.name, argument, what, "bound the argument")
+            probe.fault(
+                call.name,
+                argument,
+                f"with an enormous value gave a result of {len(result.text)} characters",
+                "bound the argument",
+            )
 
 
 LONGEST_FILE = 200_000  # characters of a source
