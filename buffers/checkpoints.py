@@ -27,8 +27,7 @@ import orjson
 from rods.buffers.folds.observations import Observations
 from rods.buffers.folds.seeds import Seeds
 from rods.buffers.folds.slot_sources import sources
-from rods.buffers.log.disk import free_name, fsync
-from rods.buffers.log.disk import replace as replace_file
+from rods.buffers.log.disk import free_name, fsync, replace as replace_file
 from rods.buffers.log.parts import last_of
 from rods.buffers.log.record_bytes import LOST, Record
 from rods.buffers.log.shapes import fault_of

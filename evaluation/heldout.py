@@ -62,7 +62,7 @@ def score_run(path: Path, which: Which) -> JsonObject:
         if not run.held_out:
             raise UserError(
                 "the run has no held-out tasks",
-                where=str(path),
+                where=path,
                 remedy="create a run with data.held_out above 0",
             )
         count = run.config.training.heldout_rollouts
@@ -148,7 +148,7 @@ def _read(file: Path) -> tuple[list[JsonObject], cards.Card | None]:
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise UserError(
             f"holds a line that is no rollout ({error})",
-            where=str(file),
+            where=file,
             remedy="move the file aside and score again",
         ) from error
     return records, lines[-1].get("card") if lines else None
@@ -245,9 +245,7 @@ def checkpoint(path: Path, which: Which) -> tuple[Run, Checkpoint]:
     if run.config.policy.kind == "external":
         remedy = "serve them and score the server (`rods-eval run --tasks FILE --url ADDRESS`)"
         raise UserError(
-            "the policy's weights are with the program that trains it",
-            where=str(path),
-            remedy=remedy,
+            "the policy's weights are with the program that trains it", where=path, remedy=remedy
         )
     named = checkpoints.named(live)
     if which == "end":
@@ -261,7 +259,7 @@ def checkpoint(path: Path, which: Which) -> tuple[Run, Checkpoint]:
         steps = ", ".join(str(item.position.step) for item in named) or "none yet"
         remedy = "start `rods-train` on the run first, or name one of these steps"
         raise UserError(
-            f"no checkpoint for {which!r} (there are: {steps})", where=str(path), remedy=remedy
+            f"no checkpoint for {which!r} (there are: {steps})", where=path, remedy=remedy
         )
     return run, chosen
 

@@ -10,8 +10,7 @@ from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt
 
 from rods.buffers.checkpoints import Checkpoints
-from rods.buffers.lifecycle import extend as lengthen
-from rods.buffers.lifecycle import fork as forked
+from rods.buffers.lifecycle import extend as lengthen, fork as forked
 from rods.buffers.run.run import Run
 from rods.buffers.state import starts_of
 from rods.canonical import JsonObject

@@ -32,7 +32,7 @@ def opened(folder: Path) -> tuple[JsonObject, Settings, Benchmark]:
     if (name := content.get("benchmark")) not in declared_benchmarks():
         raise RefusedError(
             f"is of benchmark {name!r}, which is not installed",
-            where=str(folder),
+            where=folder,
             remedy="install the folder of rods/family/benchmarks that scores them",
         )
     benchmark = named(str(name))
@@ -64,7 +64,7 @@ def packaged(benchmark: Benchmark, where: Path) -> Packaged:
     if not isinstance(benchmark, Packaged):
         raise UserError(
             "is no evaluation on a benchmark",
-            where=str(where),
+            where=where,
             remedy="a benchmark's scorer knows its own tasks alone",
         )
     return benchmark

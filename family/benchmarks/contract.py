@@ -128,7 +128,7 @@ def check_data(stated: JsonMapping, ours: JsonMapping, where: Path) -> None:
         scored = f"{ours['package']} {ours['version']}"
         raise RefusedError(
             f"belongs to the data of {theirs}; this program scores {scored}, whose items differ",
-            where=str(where),
+            where=where,
             remedy="score it with the data that made it; scores of different data are never mixed",
         )
 

@@ -107,7 +107,7 @@ def open_folder(folder: Path, settings: Settings, benchmark: JsonMapping) -> Non
     if not (folder / SETTINGS).exists():
         if folder.exists() and any(folder.iterdir()):
             raise UserError(
-                "is no evaluation, and not empty", where=str(folder), remedy="name a new folder"
+                "is no evaluation, and not empty", where=folder, remedy="name a new folder"
             )
         folder.mkdir(parents=True, exist_ok=True)
         replace(folder / SETTINGS, orjson.dumps(ours, option=orjson.OPT_INDENT_2) + b"\n")
@@ -122,7 +122,7 @@ def open_folder(folder: Path, settings: Settings, benchmark: JsonMapping) -> Non
         )
         raise RefusedError(
             f"was made with other settings: {differences}",
-            where=str(folder),
+            where=folder,
             remedy="name a new folder, or the same settings",
         )
 
@@ -136,7 +136,7 @@ def recorded_settings(folder: Path) -> tuple[JsonObject, Settings]:
         return content, Settings(**{**fields, "types": tuple(content["types"])})
     except (OSError, KeyError, TypeError, orjson.JSONDecodeError) as error:
         raise UserError(
-            "is no evaluation", where=str(folder), remedy="`rods-eval run` makes one"
+            "is no evaluation", where=folder, remedy="`rods-eval run` makes one"
         ) from error
 
 

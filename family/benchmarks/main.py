@@ -49,10 +49,10 @@ from rods.family.benchmarks.folder import (
     Journal,
     Settings,
     complete,
+    episodes as journalled,
     lost,
     open_folder,
 )
-from rods.family.benchmarks.folder import episodes as journalled
 from rods.family.benchmarks.output_sources import Options, Source
 from rods.family.benchmarks.task_file import TaskFile
 from rods.llm import Budget, Client

@@ -179,9 +179,7 @@ def find(options: Options) -> Source:
         raise UserError(what, remedy="name one by --url, --config, --weights, --run or --recorded")
     for path in (options.weights, options.recorded):
         if path is not None and not path.exists():
-            raise UserError(
-                "there is no such file or folder", where=str(path), remedy="check the path"
-            )
+            raise UserError("there is no such file or folder", where=path, remedy="check the path")
     if options.weights is not None:
         path = options.weights.resolve()
         about = {"kind": "weights", "name": options.name or path.name, "path": str(path)}
@@ -293,7 +291,7 @@ def _endpoint(options: Options) -> Source:
         if len(operation.endpoints) != 1:
             raise UserError(
                 f"names {len(operation.endpoints)} endpoints; one policy is evaluated at a time",
-                where=str(options.config),
+                where=options.config,
                 remedy="leave one [[operation.endpoints]], or give --url and --model",
             )
         endpoint = operation.endpoints[0]
@@ -346,7 +344,7 @@ def _checkpoint(run: Path, options: Options) -> Source:
     position = checkpoint.position
     if config.policy.kind == "simulated":
         raise UserError(
-            "a simulated policy says nothing", where=str(run), remedy="evaluate a run with weights"
+            "a simulated policy says nothing", where=run, remedy="evaluate a run with weights"
         )
     name = options.name or f"{run.resolve().name}_step_{position.step}"
     about = {

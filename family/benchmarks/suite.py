@@ -122,7 +122,7 @@ def _policies(
             (f"step_{at.step:08d}.a{at.attempt}", replace(options, run=run, step=at.step))
         )
     if policies[0][0] == policies[1][0]:
-        raise UserError("its start is its end", where=str(run), remedy="train it first")
+        raise UserError("its start is its end", where=run, remedy="train it first")
     return policies
 
 

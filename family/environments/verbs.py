@@ -232,8 +232,8 @@ def _texts(path: Path, *, tasks: bool) -> list[str]:
             texts = [line.strip() for line in read_regular(path).decode("utf-8").splitlines()]
         except (OSError, UnicodeDecodeError) as error:
             raise UserError(
-                f"cannot be read: {error}", where=str(path), remedy="a text file, one a line"
+                f"cannot be read: {error}", where=path, remedy="a text file, one a line"
             ) from error
     if not (texts := [text for text in texts if text]):
-        raise UserError("holds no text", where=str(path), remedy="write one a line")
+        raise UserError("holds no text", where=path, remedy="write one a line")
     return texts

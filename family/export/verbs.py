@@ -53,7 +53,7 @@ def export(
         folder: A new folder for the tables.
     """
     if folder.exists() and any(folder.iterdir()):
-        raise RefusedError("is not empty", where=str(folder), remedy="name a new folder")
+        raise RefusedError("is not empty", where=folder, remedy="name a new folder")
     own = registry.having("format")
     if format not in (formats := ["jsonl", *own]):
         raise UserError(

@@ -53,7 +53,7 @@ def drop(run: RunFolder, failure: str, /, *, why: str = "", as_json: Json = Fals
         if case.state != "approved":
             raise RefusedError(
                 f"failure {case.failure} has no text in force ({case.state.replace('_', ' ')})",
-                where=str(opened.path),
+                where=opened.path,
             )
         case.state = "dropped"
         case.why = why[:LONGEST]
@@ -103,7 +103,7 @@ def find(run: Run, failure: str) -> FeedbackCase:
     if len(matching) != 1:
         raise UserError(
             f"{len(matching) or 'no'} kinds of failure have an id that begins with {failure!r}",
-            where=str(run.path),
+            where=run.path,
             remedy=f"`rods env feedback list {run.path}` shows the ids",
         )
     return matching[0]

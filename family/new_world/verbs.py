@@ -20,7 +20,7 @@ def init(folder: Path, /) -> None:
     """
     folder.mkdir(parents=True, exist_ok=True)
     if any(folder.iterdir()):
-        raise UserError("is not empty", where=str(folder), remedy="name a new folder")
+        raise UserError("is not empty", where=folder, remedy="name a new folder")
     for file in sorted(TEMPLATE.iterdir()):
         if file.is_file():
             (folder / file.name).write_bytes(file.read_bytes())

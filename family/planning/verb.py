@@ -17,8 +17,7 @@ from rods.console.events import Events
 from rods.console.output import print_result
 from rods.environments.loading import Environments
 from rods.errors import UserError
-from rods.family.planning.plan import Launch, Rates, launched
-from rods.family.planning.plan import plan as planned
+from rods.family.planning.plan import Launch, Rates, launched, plan as planned
 from rods.files import read_toml
 from rods.players import Players
 from rods.trainer.prerequisites import no_model
@@ -104,7 +103,7 @@ def known_rates(sources: Sequence[Path]) -> Rates:
             if not isinstance(value, int | float) or not 1e-6 < value < 1e12:
                 raise UserError(
                     f"{name} is {value!r}; no rate is",
-                    where=str(source),
+                    where=source,
                     remedy="`rods doctor --rate` prints some (docs/plan.md)",
                 )
             rates[name] = (value, str(source))

@@ -81,14 +81,14 @@ def read_folder(folder: Path) -> ToolRepository:
     if fault_of({"*": "text"})(categories) or not all(categories.values()):
         raise UserError(
             "is no object of texts",
-            where=str(folder / CATEGORIES),
+            where=folder / CATEGORIES,
             remedy='write {"category": "what it is about"}',
         )
     files = sorted(path for path in folder.glob("*.json") if path.name != CATEGORIES)
     tools = [tool for path in files for tool in _of_file(path, categories)]
     if not tools:
         raise UserError(
-            "holds no tools", where=str(folder), remedy="put files of tools there, one a category"
+            "holds no tools", where=folder, remedy="put files of tools there, one a category"
         )
     return ToolRepository(_named(tools), categories)
 
@@ -107,13 +107,11 @@ def _of_file(path: Path, categories: Mapping[str, str]) -> Iterator[SimulatedToo
     record = _read(path)
     if fault := FILE(record):
         remedy = 'write {"category": …, "entities": {kind: key}, "tools": [{"name": …}]}'
-        raise UserError(f"is no file of tools ({fault.strip()})", where=str(path), remedy=remedy)
+        raise UserError(f"is no file of tools ({fault.strip()})", where=path, remedy=remedy)
     category = record["category"]
     if category not in categories:
         remedy = f"name one of {', '.join(categories)}, or add it to {CATEGORIES}"
-        raise UserError(
-            f"has the unknown category {category[:80]!r}", where=str(path), remedy=remedy
-        )
+        raise UserError(f"has the unknown category {category[:80]!r}", where=path, remedy=remedy)
     for number, document in enumerate(record["tools"]):
         where = f"{path}: tools[{number}]"
         if not document.get("result"):
@@ -271,7 +269,7 @@ def _read(path: Path) -> Any:
     except OSError as error:
         raise disk_error(error, path) from error
     except ValueError as error:
-        raise UserError(f"is no JSON: {error}", where=str(path), remedy="correct it") from error
+        raise UserError(f"is no JSON: {error}", where=path, remedy="correct it") from error
 
 
 def _inlined(schema: Any, root: JsonMapping, where: str, depth: int = 0) -> Any:

@@ -53,13 +53,11 @@ def source_of(name: str, folders: Sequence[Path] = ()) -> str:
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(
             f"cannot be read: {error}",
-            where=str(path),
+            where=path,
             remedy="start in the folder that has environments/, or bring the world's folder there",
         ) from error
     if content_id(source) != address:
         raise UserError(
-            "is not the world that its address says",
-            where=str(path),
-            remedy="bring the file as it was",
+            "is not the world that its address says", where=path, remedy="bring the file as it was"
         )
     return source

@@ -82,11 +82,11 @@ def _lines(file: Path) -> list[JsonObject]:
             if line.strip()
         ]
     except (OSError, ValueError) as error:
-        raise UserError(f"cannot be read ({error})", where=str(file), remedy=remedy) from error
+        raise UserError(f"cannot be read ({error})", where=file, remedy=remedy) from error
     if not rows or not all(
         isinstance(row, dict) and isinstance(row.get("id"), str) for row in rows
     ):
-        raise UserError("is no list of items with ids, one a line", where=str(file), remedy=remedy)
+        raise UserError("is no list of items with ids, one a line", where=file, remedy=remedy)
     return rows
 
 
@@ -97,7 +97,7 @@ def items() -> tuple[Path, bytes]:
         remedy = (
             f"run `{WHEEL.verb} FOLDER` once with a checkout of ACEBench: nothing else has them"
         )
-        raise UserError("the items of ACEBench are not there", where=str(file), remedy=remedy)
+        raise UserError("the items of ACEBench are not there", where=file, remedy=remedy)
     return file, read_regular(file, BULK)
 
 

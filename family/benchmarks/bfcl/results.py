@@ -83,7 +83,7 @@ def files(path: Path, categories: Sequence[str]) -> list[Path]:
     )
     if not paths:
         remedy = f"it should hold {_PREFIX}{categories[0]}_result.json or alike"
-        raise UserError("holds no BFCL result files", where=str(path), remedy=remedy)
+        raise UserError("holds no BFCL result files", where=path, remedy=remedy)
     for file in paths:
         if not file.name.startswith(_PREFIX):
             remedy = (
@@ -91,7 +91,7 @@ def files(path: Path, categories: Sequence[str]) -> list[Path]:
                 f"{_PREFIX}…"
             )
             raise RefusedError(
-                "a result file of another version of BFCL", where=str(file), remedy=remedy
+                "a result file of another version of BFCL", where=file, remedy=remedy
             )
     return paths
 
