@@ -81,9 +81,10 @@ class Pinned(BaseModel):
                 else cls.model_validate(fields)
             )
         except ValidationError as error:
-            remedy = f"{cls.page} says what it may hold"
             raise UserError(
-                first_fault(error), where=f"environment {name!r}", remedy=remedy
+                first_fault(error),
+                where=f"environment {name!r}",
+                remedy=f"{cls.page} says what it may hold",
             ) from None
 
     def probe_calls(self) -> tuple[Call, ...] | None:

@@ -140,8 +140,9 @@ def rehashed(path: Path, environments: Environments) -> tuple[CheckReport, bytes
     hashes = ids = 0
     worlds = Worlds(environments)
     for number, record, faults_here in _records(path):
-        old = record.get("id") if isinstance(record, dict) else None
-        part = record.get("environment") if isinstance(record, dict) else None
+        fields = record if isinstance(record, dict) else {}
+        old = fields.get("id")
+        part = fields.get("environment")
         if isinstance(part, dict) and isinstance(name := part.get("name"), str):
             world = worlds[name]
             record.pop("id", None)
@@ -220,11 +221,12 @@ def _world_faults(task: AnyTask, worlds: Worlds) -> Iterator[Found]:
         yield world
         return
     if world.hash != task.environment.hash:
-        what = f"is {task.environment.hash}, but {name} is {world.hash} here"
-        remedy = (
-            "`rods data rehash` replays them in this version and writes its hash; or install theirs"
+        yield (
+            "environment.hash",
+            f"is {task.environment.hash}, but {name} is {world.hash} here",
+            "`rods data rehash` replays them in this version and writes its hash; or install "
+            "theirs",
         )
-        yield "environment.hash", what, remedy
     if not isinstance(task, Task):
         yield from _whole_faults(world, task)
         return

@@ -15,7 +15,9 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, get_type_hints
 
 import aiohttp
+import docstring_parser
 import orjson
+from docstring_parser import DocstringStyle
 from pydantic import BaseModel, PydanticSchemaGenerationError, TypeAdapter, ValidationError
 
 from rods.analysis.schemas import Checker
@@ -267,14 +269,13 @@ class Socket:
         async with self._client.get(f"{self._url}{path}", raise_for_status=True) as response:
             return await response.json()
 
-    async def _exchange(self, message: str) -> JsonObject:
+    async def _exchange(self, message: str) -> Any:
         with contextlib.suppress(ConnectionResetError):  # what it has said last says why
             await self._socket.send_str(message)
         answer = await self._socket.receive()
         if answer.type is not aiohttp.WSMsgType.TEXT:
             raise ConnectionError(f"the connection ended ({answer.type.name})")
-        content: JsonObject = json.loads(answer.data)
-        return content
+        return json.loads(answer.data)
 
     async def _close(self) -> None:
         if hasattr(self, "_socket"):
@@ -448,7 +449,11 @@ def _texts(value: Any) -> str:
 def _record(name: str, function: Callable[..., Any]) -> dict[str, Any]:
     """A method as a tool: its annotations, and its docstring in Google's style, which TRL asks
     for."""
-    about, described = _docstring(inspect.getdoc(function) or name)
+    about = docstring_parser.parse(inspect.getdoc(function) or name, DocstringStyle.GOOGLE)
+    described = {
+        parameter.arg_name: " ".join((parameter.description or "").split())
+        for parameter in about.params
+    }
     hints = get_type_hints(function, include_extras=True)
     properties: JsonObject = {}
     required = []
@@ -470,26 +475,8 @@ def _record(name: str, function: Callable[..., Any]) -> dict[str, Any]:
         elif arg.default is not None:
             properties[arg.name]["default"] = arg.default
     schema = {"type": "object", "properties": properties, "required": required}
-    return {"name": name, "description": about, "inputSchema": schema}
-
-
-def _docstring(text: str) -> tuple[str, dict[str, str]]:
-    """What a docstring says of the whole, and under "Args:" of each parameter (`name: …` or `name
-    (type): …`)."""
-    about, _, rest = text.partition("\nArgs:\n")
-    about = about.partition("\nReturns:")[0]
-    described: dict[str, str] = {}
-    name = ""
-    for line in rest.splitlines():
-        if not line.strip():
-            continue
-        if not line.startswith(" "):
-            break
-        head, colon, tail = line.strip().partition(":")
-        word = head.partition(" ")[0]
-        if colon and word.isidentifier() and len(line) - len(line.lstrip()) <= 4:
-            name = word
-            described[word] = tail.strip()
-        elif name:
-            described[name] += f" {line.strip()}"
-    return " ".join(about.split()), described
+    return {
+        "name": name,
+        "description": " ".join((about.description or "").split()),
+        "inputSchema": schema,
+    }
