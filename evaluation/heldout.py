@@ -243,9 +243,10 @@ def checkpoint(path: Path, which: Which) -> tuple[Run, Checkpoint]:
     checkpoints = Checkpoints(path)
     live = starts_of(path).keeps
     if run.config.policy.kind == "external":
-        remedy = "serve them and score the server (`rods-eval run --tasks FILE --url ADDRESS`)"
         raise UserError(
-            "the policy's weights are with the program that trains it", where=path, remedy=remedy
+            "the policy's weights are with the program that trains it",
+            where=path,
+            remedy="serve them and score the server (`rods-eval run --tasks FILE --url ADDRESS`)",
         )
     named = checkpoints.named(live)
     if which == "end":
@@ -257,9 +258,10 @@ def checkpoint(path: Path, which: Which) -> tuple[Run, Checkpoint]:
         )
     if chosen is None:
         steps = ", ".join(str(item.position.step) for item in named) or "none yet"
-        remedy = "start `rods-train` on the run first, or name one of these steps"
         raise UserError(
-            f"no checkpoint for {which!r} (there are: {steps})", where=path, remedy=remedy
+            f"no checkpoint for {which!r} (there are: {steps})",
+            where=path,
+            remedy="start `rods-train` on the run first, or name one of these steps",
         )
     return run, chosen
 

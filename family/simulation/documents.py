@@ -106,17 +106,26 @@ def from_environment(environment: Environment) -> ToolRepository:
 def _of_file(path: Path, categories: Mapping[str, str]) -> Iterator[SimulatedTool]:
     record = _read(path)
     if fault := FILE(record):
-        remedy = 'write {"category": …, "entities": {kind: key}, "tools": [{"name": …}]}'
-        raise UserError(f"is no file of tools ({fault.strip()})", where=path, remedy=remedy)
+        raise UserError(
+            f"is no file of tools ({fault.strip()})",
+            where=path,
+            remedy='write {"category": …, "entities": {kind: key}, "tools": [{"name": …}]}',
+        )
     category = record["category"]
     if category not in categories:
-        remedy = f"name one of {', '.join(categories)}, or add it to {CATEGORIES}"
-        raise UserError(f"has the unknown category {category[:80]!r}", where=path, remedy=remedy)
+        raise UserError(
+            f"has the unknown category {category[:80]!r}",
+            where=path,
+            remedy=f"name one of {', '.join(categories)}, or add it to {CATEGORIES}",
+        )
     for number, document in enumerate(record["tools"]):
         where = f"{path}: tools[{number}]"
         if not document.get("result"):
-            remedy = "say what it returns, as JSON Schema; models that play it are held to that"
-            raise UserError("has no result", where=f"{where} {document.get('name')}", remedy=remedy)
+            raise UserError(
+                "has no result",
+                where=f"{where} {document.get('name')}",
+                remedy="say what it returns, as JSON Schema; models that play it are held to that",
+            )
         entry = read_tool(document, category, where, record)
         if "effect" in document:
             entities = record.get("entities", {})
@@ -195,9 +204,11 @@ def _checked(entry: SimulatedTool) -> SimulatedTool:
     """The tool. Raises UserError for the first fault of its document."""
     for about, what, remedy in tool_faults(entry.tool.name, entry.tool):
         if about == "description":
-            what = "has no description"
-            remedy = "say in a sentence what it does: policies and models read nothing else"
-            raise UserError(what, where=entry.where, remedy=remedy)
+            raise UserError(
+                "has no description",
+                where=entry.where,
+                remedy="say in a sentence what it does: policies and models read nothing else",
+            )
         raise UserError(what, where=f"{entry.where}: {about}", remedy=remedy)
     return entry
 
@@ -217,8 +228,11 @@ def _effect(record: Any, tool: Tool, entities: Mapping[str, str], where: str) ->
     sets = record.get("sets", {})
     touches = record.get("touches", [])
     if entity not in entities:
-        remedy = 'declare it in "entities", with the field that names one'
-        raise UserError(f"is of the unknown entity {entity[:80]!r}", where=where, remedy=remedy)
+        raise UserError(
+            f"is of the unknown entity {entity[:80]!r}",
+            where=where,
+            remedy='declare it in "entities", with the field that names one',
+        )
     key = entities[entity]
     properties: JsonMapping = (tool.result or {}).get("properties", {})
     items = {
@@ -242,9 +256,10 @@ def _effect(record: Any, tool: Tool, entities: Mapping[str, str], where: str) ->
         )
     fields = items[lists[0]]["properties"] if does in OF_MANY else properties
     if unknown := [name for name in (key, *sets, *touches) if name not in fields]:
-        remedy = "return it, so that it can be compared"
         raise UserError(
-            f"names {unknown[0]!r}, which is not in the result", where=where, remedy=remedy
+            f"names {unknown[0]!r}, which is not in the result",
+            where=where,
+            remedy="return it, so that it can be compared",
         )
     return Effect(does, entity, key, sets, frozenset(touches), lists[0] if does in OF_MANY else "")
 

@@ -267,15 +267,21 @@ class _Binder:
             call = self.bound[source.step].call
             result = self.bound[source.step].result
             if (value := source.of(result.value)) is ABSENT:
-                detail = f"{result.text} has nothing at {list(source.path)}"
-                raise ComposeError("param_gen_failed", detail, function=call.name, turn=self.turn)
+                raise ComposeError(
+                    "param_gen_failed",
+                    f"{result.text} has nothing at {list(source.path)}",
+                    function=call.name,
+                    turn=self.turn,
+                )
             return value, Flow("result", (self.turn, self.offset + source.step))
         if isinstance(source, FromEarlierRecipe):
             thing = self.things.get(source.kind)
             if thing is None:
-                detail = f"{self.recipe.name} needs a {source.kind} and none was given"
                 raise ComposeError(
-                    "func_sample_failed", detail, function=self.recipe.name, turn=self.turn
+                    "func_sample_failed",
+                    f"{self.recipe.name} needs a {source.kind} and none was given",
+                    function=self.recipe.name,
+                    turn=self.turn,
                 )
             self.chosen[source.kind] = self.touched[source.kind] = thing.value
             if source.kind not in self.slots:

@@ -211,8 +211,11 @@ class RecipeTables(BaseModel, extra="forbid", frozen=True):
         least). Raises UserError for a domain that both the tables and `domains` define, and for a
         thing without the noun that its words hold."""
         if twice := sorted(domains.keys() & self.domains.keys()):
-            what = f"the code defines {', '.join(twice)} too"
-            raise UserError(what, where=f"{self.file}, domains", remedy="keep one of the two")
+            raise UserError(
+                f"the code defines {', '.join(twice)} too",
+                where=f"{self.file}, domains",
+                remedy="keep one of the two",
+            )
         for name, recipe in self.recipes.items():
             for kind, gift in recipe.gives.items():
                 explicit = self.things[kind].explicit if kind in self.things else ()
@@ -222,12 +225,9 @@ class RecipeTables(BaseModel, extra="forbid", frozen=True):
                         if isinstance(gift.value, catalogue.FromEarlierRecipe)
                         else "/slot"
                     )
-                    what = (
-                        f"gives a {kind} without a noun, and the words of things.{kind} hold "
-                        f"{{noun}}"
-                    )
                     raise UserError(
-                        what,
+                        f"gives a {kind} without a noun, and the words of things.{kind} hold "
+                        f"{{noun}}",
                         where=f"{self.file}, recipes.{name}.gives.{kind}",
                         remedy=f"end its source with {slot}, or write words without {{noun}}",
                     )

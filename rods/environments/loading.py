@@ -64,12 +64,9 @@ class Environments(AbstractContextManager["Environments"]):
             and not confined
             and (":" in name or name.endswith(tuple(registry.having("ending").values())))
         ):
-            what = (
-                "these tasks have its code run, or a command that it names, with all rights of "
-                "this user"
-            )
             raise UserError(
-                what,
+                "these tasks have its code run, or a command that it names, with all rights of "
+                "this user",
                 where=where,
                 remedy="look at it, then add --trust, or confine it (docs/sandbox.md)",
             )

@@ -467,19 +467,23 @@ def _effects(probe: "Probe", state: State, calls: list[Call]) -> None:
             restored.snapshot()
         ) == after
         if probe.comparable and not alike:
-            what = f"does {_short(call)} otherwise in a world that was restored right before it"
             probe.fault(
                 call.name,
                 "",
-                what,
+                f"does {_short(call)} otherwise in a world that was restored right before it",
                 "keep all that is remembered in fields of the state",
                 "snapshots",
             )
         if call.name not in declared:
             continue
         if result.error is not None and changed:
-            what = f"refused {_short(call)}, but changed the state"
-            probe.fault(call.name, "", what, "refuse before anything is changed", "atomic")
+            probe.fault(
+                call.name,
+                "",
+                f"refused {_short(call)}, but changed the state",
+                "refuse before anything is changed",
+                "atomic",
+            )
         elif result.error is None and changed and declared[call.name]:
             probe.fault(
                 call.name,
@@ -489,8 +493,13 @@ def _effects(probe: "Probe", state: State, calls: list[Call]) -> None:
                 "getters",
             )
         elif result.error is None and not changed and not declared[call.name]:
-            what = f"answered {_short(call)} with success and changed nothing"
-            probe.fault(call.name, "", what, "refuse a call that has nothing to change", "effects")
+            probe.fault(
+                call.name,
+                "",
+                f"answered {_short(call)} with success and changed nothing",
+                "refuse a call that has nothing to change",
+                "effects",
+            )
 
 
 def _hints(probe: "Probe", state: State, calls: list[Call]) -> None:
@@ -647,8 +656,13 @@ class Probe:
         it."""
         if isinstance(error.__cause__, Overrun):  # of a confined world
             self.hung.add(tool)
-            remedy = "tighten the bounds of its arguments, and end every loop"
-            self.fault(tool, "", f"was cut off ({error.__cause__}) on {on}", remedy, "runaway")
+            self.fault(
+                tool,
+                "",
+                f"was cut off ({error.__cause__}) on {on}",
+                "tighten the bounds of its arguments, and end every loop",
+                "runaway",
+            )
         elif (tool, type(error)) not in self.raises:
             self.raises.add((tool, type(error)))
             remedy = "mend the machinery" if _broken(error) else RETURN

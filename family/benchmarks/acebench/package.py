@@ -94,10 +94,12 @@ def items() -> tuple[Path, bytes]:
     """Where the items are kept, and what they are. Raises UserError."""
     file = user_cache() / ITEMS
     if not file.is_file():
-        remedy = (
-            f"run `{WHEEL.verb} FOLDER` once with a checkout of ACEBench: nothing else has them"
+        raise UserError(
+            "the items of ACEBench are not there",
+            where=file,
+            remedy=f"run `{WHEEL.verb} FOLDER` once with a checkout of ACEBench: nothing else "
+            "has them",
         )
-        raise UserError("the items of ACEBench are not there", where=file, remedy=remedy)
     return file, read_regular(file, BULK)
 
 

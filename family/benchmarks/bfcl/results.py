@@ -82,16 +82,18 @@ def files(path: Path, categories: Sequence[str]) -> list[Path]:
         else sorted(file for end in endings for file in path.rglob(f"BFCL_v?{end}"))
     )
     if not paths:
-        remedy = f"it should hold {_PREFIX}{categories[0]}_result.json or alike"
-        raise UserError("holds no BFCL result files", where=path, remedy=remedy)
+        raise UserError(
+            "holds no BFCL result files",
+            where=path,
+            remedy=f"it should hold {_PREFIX}{categories[0]}_result.json or alike",
+        )
     for file in paths:
         if not file.name.startswith(_PREFIX):
-            remedy = (
-                f"this program scores {wheel.PACKAGE} {wheel.VERSION}, whose files are called "
-                f"{_PREFIX}…"
-            )
             raise RefusedError(
-                "a result file of another version of BFCL", where=file, remedy=remedy
+                "a result file of another version of BFCL",
+                where=file,
+                remedy=f"this program scores {wheel.PACKAGE} {wheel.VERSION}, whose files are "
+                f"called {_PREFIX}…",
             )
     return paths
 
