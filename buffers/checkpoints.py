@@ -231,8 +231,9 @@ class Checkpoints:
         rate, and this run may have another optimizer."""
 
         def copied(folder: Path) -> None:
-            ignore = shutil.ignore_patterns(*OPTIMIZER)
-            shutil.copytree(source.policy, folder, ignore=ignore, dirs_exist_ok=True)
+            shutil.copytree(
+                source.policy, folder, ignore=shutil.ignore_patterns(*OPTIMIZER), dirs_exist_ok=True
+            )
             (folder / ADOPTED).write_bytes(orjson.dumps({"checkpoint": str(source.folder)}))
 
         return self.write(UNSTARTED, copied)

@@ -382,8 +382,10 @@ def _starts(parts: list[PartContents]) -> dict[int, Record]:
             elif content["kind"] in ("group", "step") and content["attempt"] not in attempts:
                 attempts.add(content["attempt"])
                 if gap:
-                    from_step = content["step"] - 1
                     starts[gap] = record(
-                        "start", attempt=content["attempt"], from_step=from_step, time=None
+                        "start",
+                        attempt=content["attempt"],
+                        from_step=content["step"] - 1,
+                        time=None,
                     )
     return starts

@@ -375,8 +375,11 @@ def _computed(source: Source, options: Options) -> Source:
         update={name: value for name, value in changes.items() if value is not None}
     )
     precision = "bf16" if torch_settings.bf16(operation) else "float32"
-    about = {**source.about, "precision": precision, "max_context": options.max_context}
-    return replace(source, about=about, operation=operation)
+    return replace(
+        source,
+        about={**source.about, "precision": precision, "max_context": options.max_context},
+        operation=operation,
+    )
 
 
 def _files(path: Path, options: Options) -> Source:

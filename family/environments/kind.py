@@ -189,8 +189,14 @@ class ProceduralScenarios:
             )
         except LookupError as error:
             raise ComposeError("no_pattern", str(error)) from error
-        origin = {name: seed.provenance[name] for name in ORIGIN if name in seed.provenance}
-        return task(skeleton, environment, variant, validated, mode, origin=origin)
+        return task(
+            skeleton,
+            environment,
+            variant,
+            validated,
+            mode,
+            origin={name: seed.provenance[name] for name in ORIGIN if name in seed.provenance},
+        )
 
 
 def skeleton_of(seed: OpenTask) -> Skeleton | None:

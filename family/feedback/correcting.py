@@ -178,9 +178,13 @@ class Correcting:
                 await self._attempt(failure, number, environment, tool, seen)
             except _Objection as objection:
                 why = objection.why[:LONGEST]
-                text = objection.text[:LONGEST]
                 await self._record(
-                    "objected", failure.id, number=number, by=objection.by, why=why, text=text
+                    "objected",
+                    failure.id,
+                    number=number,
+                    by=objection.by,
+                    why=why,
+                    text=objection.text[:LONGEST],
                 )
                 log.info("feedback refused", by=objection.by, why=objection.why)
                 cause = objection.__cause__

@@ -160,10 +160,12 @@ def failed_calls(pairs: Iterable[tuple[Call, Result]]) -> list[JsonObject]:
         if key in kinds:
             kinds[key].count += 1
         elif len(kinds) < MOST_FAILED:
-            shapes = {
-                name: shape(value) for name, value in list(call.arguments.items())[:MOST_SHAPES]
-            }
-            kinds[key] = FailedCall(*key, shapes=shapes)
+            kinds[key] = FailedCall(
+                *key,
+                shapes={
+                    name: shape(value) for name, value in list(call.arguments.items())[:MOST_SHAPES]
+                },
+            )
     return [asdict(failed) for failed in kinds.values()]
 
 

@@ -58,9 +58,11 @@ def dash(
         else:
             registry = Registry(paths)
             if not registry.names():
-                remedy = "name run folders, or a folder that holds some"
-                where = ", ".join(map(str, paths))
-                raise UserError("there is no run to export", where=where, remedy=remedy)
+                raise UserError(
+                    "there is no run to export",
+                    where=", ".join(map(str, paths)),
+                    remedy="name run folders, or a folder that holds some",
+                )
             page, reports = export_page(registry, export)
             numbers = {name: report["numbers"] for name, report in reports.items()}
             lines = [str(page)]

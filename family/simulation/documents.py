@@ -129,8 +129,10 @@ def _of_file(path: Path, categories: Mapping[str, str]) -> Iterator[SimulatedToo
         entry = read_tool(document, category, where, record)
         if "effect" in document:
             entities = record.get("entities", {})
-            effect = _effect(document["effect"], entry.tool, entities, f"{entry.where}: effect")
-            entry = replace(entry, effect=effect)
+            entry = replace(
+                entry,
+                effect=_effect(document["effect"], entry.tool, entities, f"{entry.where}: effect"),
+            )
         yield entry
 
 

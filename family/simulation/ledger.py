@@ -192,15 +192,19 @@ class Ledger:
 
     def state(self) -> JsonObject:
         """The whole account as JSON, for `load`."""
-        things = [
-            [*name, thing.fields, thing.there, thing.changed]
-            for name, thing in self._things.items()
-        ]
-        looked_up = [
-            [asked.decode(), answer.status, answer.value, answer.message]
-            for asked, answer in self._looked_up.items()
-        ]
-        return copy.deepcopy({"things": things, "whole": self._whole, "looked_up": looked_up})
+        return copy.deepcopy(
+            {
+                "things": [
+                    [*name, thing.fields, thing.there, thing.changed]
+                    for name, thing in self._things.items()
+                ],
+                "whole": self._whole,
+                "looked_up": [
+                    [asked.decode(), answer.status, answer.value, answer.message]
+                    for asked, answer in self._looked_up.items()
+                ],
+            }
+        )
 
     def load(self, state: Any) -> None:
         """Replaces the whole account by what `state` returned. Raises ValueError for what it never

@@ -254,8 +254,14 @@ class _Binder:
         return self.bound
 
     def _failed(self, type: ErrorType, detail: str, tool: str, **where: Any) -> ComposeError:
-        before = [call for call, _ in self.calls]
-        return ComposeError(type, detail, function=tool, turn=self.turn, before=before, **where)
+        return ComposeError(
+            type,
+            detail,
+            function=tool,
+            turn=self.turn,
+            before=[call for call, _ in self.calls],
+            **where,
+        )
 
     def _value(self, source: Source, step: int, parameter: str) -> tuple[Any, Flow]:
         if isinstance(source, FromUser):

@@ -95,8 +95,11 @@ class Tool:
                 document["description"] = about
             if not parameter.required and parameter.default is not None:
                 document["default"] = parameter.default
-        required = [parameter.name for parameter in self.parameters if parameter.required]
-        arguments = {"type": "object", "properties": properties, "required": required}
+        arguments = {
+            "type": "object",
+            "properties": properties,
+            "required": [parameter.name for parameter in self.parameters if parameter.required],
+        }
         return {"name": self.name, "description": self.description, "parameters": arguments}
 
     def signature(self) -> str:

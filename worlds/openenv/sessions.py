@@ -356,9 +356,11 @@ def _action_class(environment: Any) -> type[BaseModel]:
 def _observed(observation: BaseModel) -> JsonObject:
     """An observation as OpenEnv sends it."""
     fields = observation.model_dump(mode="json", exclude={"reward", "done", "metadata"})
-    reward = getattr(observation, "reward", None)
-    done = getattr(observation, "done", False)
-    return {"observation": fields, "reward": reward, "done": done}
+    return {
+        "observation": fields,
+        "reward": getattr(observation, "reward", None),
+        "done": getattr(observation, "done", False),
+    }
 
 
 def _faults(errors: Any) -> str:

@@ -80,13 +80,12 @@ class OpenEnvironment:
         self.name = name
         self.described = described
         self.hash = described.hash()
-        waits = bool(described.url)
         self.features = Features(
             described.deterministic,
             snapshot=False,
             fork=False,
             state_visible=False,
-            waits=waits,
+            waits=bool(described.url),
             reads_judged=described.goal.get("reads", "asked"),
         )
         group = PurePosixPath(name.removesuffix(ENDING)).name

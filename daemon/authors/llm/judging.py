@@ -125,8 +125,10 @@ def meaning(environment: Environment, task: Task) -> str:
 
 
 def _defect_fields(classes: tuple[str, ...], first: int, last: int) -> dict[str, Schema]:
-    turn = {"type": "integer", "minimum": first, "maximum": last}
-    return {"fault": {"type": "string", "enum": list(classes)}, "turn": turn}
+    return {
+        "fault": {"type": "string", "enum": list(classes)},
+        "turn": {"type": "integer", "minimum": first, "maximum": last},
+    }
 
 
 def _defect(answer: JsonObject, issue: str) -> Defect:

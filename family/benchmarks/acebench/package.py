@@ -64,13 +64,17 @@ def gathered(folder: Path) -> Iterator[JsonObject]:
         for item in _lines(folder / file):
             answer = answers.get(item["id"], {})
             if "ground_truth" not in answer:
-                where = str(folder / "possible_answer" / file)
                 raise UserError(
-                    f"has no answer to {item['id']!r}", where=where, remedy="take a whole checkout"
+                    f"has no answer to {item['id']!r}",
+                    where=str(folder / "possible_answer" / file),
+                    remedy="take a whole checkout",
                 )
             fields = {name: item[name] for name in _FIELDS if name in item}
-            rubric = {name: answer.get(name, []) for name in ("ground_truth", "mile_stone")}
-            yield {**fields, "rubric": rubric, "sub_category": f"data_{kind}"}
+            yield {
+                **fields,
+                "rubric": {name: answer.get(name, []) for name in ("ground_truth", "mile_stone")},
+                "sub_category": f"data_{kind}",
+            }
 
 
 def _lines(file: Path) -> list[JsonObject]:

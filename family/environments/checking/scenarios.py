@@ -115,9 +115,11 @@ def scenario_of(task: AnyTask) -> Scenario | None:
     first = len(task.goal.calls) - guards
     scenario = Scenario(task.state or {}, task.texts, witness, asked[:first], asked[first:])
     if isinstance(task.user, Persona):
-        requests = (task.user.query, *task.user.further)
         scenario = replace(
-            scenario, requests=requests, brief=task.user.query, knows=task.user.knows
+            scenario,
+            requests=(task.user.query, *task.user.further),
+            brief=task.user.query,
+            knows=task.user.knows,
         )
     return scenario
 

@@ -125,11 +125,13 @@ class TreeMaker:
         person, other = self.rng.sample(FIRST_NAMES, 2)
         line: str = self.rng.choice(_POOLS["lines"])
         words = {name: self.rng.choice(_NAMES[pool]) for name, pool in _WORDS_OF_A_LINE.items()}
-        date = self.rng.randint(1, 28)
-        count = self.rng.randint(3, 48)
-        amount = self.rng.randint(12, 98) * 10
         return line.format(
-            person=person, other=other, date=date, count=count, amount=amount, **words
+            person=person,
+            other=other,
+            date=self.rng.randint(1, 28),
+            count=self.rng.randint(3, 48),
+            amount=self.rng.randint(12, 98) * 10,
+            **words,
         )
 
     def _shuffled(self, pool: Sequence[str]) -> list[str]:

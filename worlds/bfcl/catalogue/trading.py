@@ -30,9 +30,8 @@ def make(request: ScenarioRequest) -> JsonObject:
     symbols = [*PRICES, *request.fresh(_TABLES.pools["others"], 2)]
     stocks = {symbol: _quote(PRICES.get(symbol, rng.randint(30, 400)), rng) for symbol in symbols}
     number = rng.randint(20_000, 98_000)
-    orders = _orders(number, rng.randint(2, 3), stocks, rng)
     return {
-        "orders": orders,
+        "orders": _orders(number, rng.randint(2, 3), stocks, rng),
         "account_info": {
             "account_id": rng.randint(10_000, 99_999),
             "balance": float(rng.randrange(60_000, 150_000, 500)),
