@@ -21,7 +21,7 @@ from rods.buffers.log.disk import replace
 from rods.buffers.log.record_bytes import record
 from rods.buffers.log.tail import read
 from rods.buffers.log.writer import LogWriter
-from rods.canonical import JsonMapping, JsonObject, frozen, keyed_random
+from rods.canonical import JsonMapping, JsonObject, frozen, keyed_random, only
 from rods.errors import RefusedError, UserError
 from rods.evaluation.card import Card
 from rods.faults import NO_ANSWER
@@ -132,7 +132,7 @@ def recorded_settings(folder: Path) -> tuple[JsonObject, Settings]:
     it."""
     try:
         content: JsonObject = orjson.loads(read_regular(folder / SETTINGS))
-        fields = {name: content[name] for name in Settings.__dataclass_fields__ if name in content}
+        fields = only(content, Settings.__dataclass_fields__)
         return content, Settings(**{**fields, "types": tuple(content["types"])})
     except (OSError, KeyError, TypeError, orjson.JSONDecodeError) as error:
         raise UserError(

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from rods.canonical import JsonMapping, JsonObject
+from rods.canonical import JsonMapping, JsonObject, only
 from rods.console.output import estimated
 from rods.errors import UserError
 from rods.evaluation import card
@@ -34,7 +34,7 @@ def report(folder: Path) -> JsonObject:
     writes. Raises UserError, RefusedError."""
     content, settings, benchmark = opened(folder)
     about = {"settings": content, "about": benchmark.about()}
-    about |= {name: content[name] for name in ("data", "environment") if name in content}
+    about |= only(content, ("data", "environment"))
     if isinstance(benchmark, Packaged):
         _write_results(folder, settings, benchmark)
         about["results"] = str(folder / benchmark.name)

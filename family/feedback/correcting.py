@@ -24,7 +24,7 @@ from rods.buffers.log.record_bytes import quarantine, record
 from rods.buffers.log.writer import LogWriter
 from rods.buffers.run.run import Run
 from rods.buffers.state import RunState
-from rods.canonical import JsonObject, frozen, keyed_random
+from rods.canonical import JsonObject, frozen, keyed_random, only
 from rods.composing.records import ComposeError
 from rods.daemon.authors.base import in_thread
 from rods.daemon.authors.llm import showing
@@ -371,10 +371,7 @@ async def propose(
         return Proposal(answer["needed"] == "yes", answer["category"], answer["type"], text, remedy)
 
     # other names are the policy's words
-    shapes = [
-        {name: shape[name] for name in tool.parameter_names if name in shape}
-        for shape in mined.shapes
-    ]
+    shapes = [only(shape, tool.parameter_names) for shape in mined.shapes]
     fields = {
         **_about(environment, tool, mined.pattern),
         "often": f"in {mined.rollouts} attempts at {len(mined.tasks)} tasks or more",

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from rods.buffers.run.run import Run
 from rods.buffers.usage import Costs, Spent, costs
-from rods.canonical import JsonObject
+from rods.canonical import JsonObject, without
 from rods.commands import Json
 from rods.console.output import RunFolder, print_result
 from rods.conversations import Checks, Persona
@@ -128,7 +128,7 @@ def _lines(history: TaskHistory) -> list[str]:
             f"step {window.last_step}, trend {window.trend:+.3f}"
         )
     for event in history.history:
-        own = {key: value for key, value in event.items() if key not in ("step", "event")}
+        own = without(event, "step", "event")
         brief = mapped(
             own, lambda value: float(f"{value:.4g}") if isinstance(value, float) else value
         )

@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 
 from rods.analysis.schemas import tool_faults
 from rods.buffers.log.shapes import fault_of
-from rods.canonical import JsonMapping, frozen
+from rods.canonical import JsonMapping, frozen, without
 from rods.environments.base import Environment, Parameter, Tool
 from rods.errors import UserError, disk_error
 from rods.files import read_regular
@@ -182,7 +182,7 @@ def _schema(what: str, schema: Any, root: JsonMapping | None, where: str) -> Jso
 
 def _parameter(name: str, schema: JsonMapping, required: bool) -> Parameter:
     """Examples are for whoever draws values; a policy that reads the document is not shown them."""
-    rest = {key: value for key, value in schema.items() if key not in ("description", "default")}
+    rest = without(schema, "description", "default")
     bare = _without_examples(rest)
     about = str(schema.get("description", ""))
     return Parameter(
@@ -318,5 +318,5 @@ def _inlined(schema: Any, root: JsonMapping, where: str, depth: int = 0) -> Any:
             where=where,
             remedy='define it in "$defs" and write "#/$defs/<name>"',
         )
-    beside = {name: inner for name, inner in schema.items() if name != "$ref"}
+    beside = without(schema, "$ref")
     return _inlined({**target, **beside}, root, where, depth + 1)

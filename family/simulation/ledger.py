@@ -14,7 +14,7 @@ from typing import Any, Literal
 from rods.analysis.containment import Text, key_of
 from rods.analysis.schemas import Checker
 from rods.calls import Call
-from rods.canonical import JsonMapping, JsonObject, canonical, frozen
+from rods.canonical import JsonMapping, JsonObject, canonical, frozen, only
 from rods.environments.base import Result
 from rods.family.simulation.documents import OF_MANY, OF_ONE, Effect, SimulatedTool
 
@@ -292,7 +292,7 @@ class Ledger:
         schema = self._tools[call.name].tool.result or {}
         if any(name not in fields for name in schema.get("required", ())):
             return None
-        value = {name: fields[name] for name in schema["properties"] if name in fields}
+        value = only(fields, schema["properties"])
         return (
             ToolAnswer("ok", copy.deepcopy(value)) if self._checker(call.name).fits(value) else None
         )
@@ -306,11 +306,7 @@ class Ledger:
             return None
         schemas = self._shown(call, effect)
         schema = self._tools[call.name].tool.result or {}
-        items = [
-            {name: item[name] for name in schemas if name in item}
-            for item in there
-            if _matches(item, filters)
-        ]
+        items = [only(item, schemas) for item in there if _matches(item, filters)]
         value = {effect.items: copy.deepcopy(items)}
         return (
             ToolAnswer("ok", value)

@@ -17,6 +17,7 @@ import orjson
 from jsonschema_rs import ValidationError
 
 from rods.analysis.schemas import Checker
+from rods.canonical import without
 from rods.environments.base import Environment, reference
 from rods.environments.loading import Environments
 from rods.errors import UserError
@@ -101,7 +102,7 @@ def check_file(
         faults_here = broken or record_faults(record)
         # an edited task: what else is wrong with it counts more
         if all(field == "id" for field, *_ in faults_here):
-            task = AnyTask.from_json({key: value for key, value in record.items() if key != "id"})
+            task = AnyTask.from_json(without(record, "id"))
             if task.id in tasks:
                 what = f"repeats the task of line {tasks[task.id][0]}"
                 faults_here.append(("", what, "remove one of the two lines"))

@@ -21,7 +21,7 @@ from docstring_parser import DocstringStyle
 from pydantic import BaseModel, PydanticSchemaGenerationError, TypeAdapter, ValidationError
 
 from rods.analysis.schemas import Checker
-from rods.canonical import JsonMapping, JsonObject, canonical
+from rods.canonical import JsonMapping, JsonObject, canonical, without
 from rods.environments.base import Result
 from rods.environments.replay import Lost
 from rods.errors import InfrastructureError, UserError
@@ -108,14 +108,8 @@ class StepSession:
     def tools(self) -> list[JsonObject]:
         """Records of name, description and inputSchema, by name."""
         if not self._calls:
-            schema = {
-                key: value
-                for key, value in self._actions.items()
-                if key not in ("title", "description")
-            }
-            schema["properties"] = {
-                k: v for k, v in schema.get("properties", {}).items() if k != "metadata"
-            }
+            schema = without(self._actions, "title", "description")
+            schema["properties"] = without(schema.get("properties", {}), "metadata")
             about = " ".join(self._actions.get("description", "").split())
             return [
                 {"name": STEP, "description": about or "Takes one action.", "inputSchema": schema}
@@ -179,7 +173,7 @@ class StepSession:
             state = self._messages.ask("state", {})
         except RefusedStep as error:
             raise InfrastructureError(f"it does not show its state: {error}") from error
-        return {key: value for key, value in state.items() if key not in _OF_EPISODES}
+        return without(state, *_OF_EPISODES)
 
     def end(self) -> None:
         self._messages.end()

@@ -17,7 +17,7 @@ from typing import Any
 
 from rods.analysis.schemas import fits, limits
 from rods.asking import AnswerForm, obj
-from rods.canonical import JsonMapping, JsonObject, canonical, frozen
+from rods.canonical import JsonMapping, JsonObject, canonical, frozen, without
 from rods.composing.bind import Choice, Chooser, meant, random_chooser, realise, spoken
 from rods.composing.catalogue import LEFT_OUT, FromUser, Scene, Worded
 from rods.composing.records import ComposeError, Draft, Plan
@@ -392,9 +392,7 @@ def _is_closed(choice: Choice, argument: str, values: Sequence[Any], schema: Jso
 
 def _limited(schema: JsonMapping) -> JsonObject:
     """The schema with a bound on invented texts."""
-    limited = {
-        name: value for name, value in schema.items() if name not in ("description", "default")
-    }
+    limited = without(schema, "description", "default")
     if schema.get("type") == "string" and "enum" not in schema:
         limited["maxLength"] = min(schema.get("maxLength", LONGEST), LONGEST)
         limited["minLength"] = max(schema.get("minLength", 1), 1)

@@ -11,7 +11,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from rods.buffers.log.disk import replace
-from rods.canonical import JsonObject
+from rods.canonical import JsonObject, only
 from rods.commands import Json
 from rods.console.output import print_result
 from rods.environments.registry import declared
@@ -69,7 +69,7 @@ def gathered(folder: Path) -> Iterator[JsonObject]:
                     where=str(folder / "possible_answer" / file),
                     remedy="take a whole checkout",
                 )
-            fields = {name: item[name] for name in _FIELDS if name in item}
+            fields = only(item, _FIELDS)
             yield {
                 **fields,
                 "rubric": {name: answer.get(name, []) for name in ("ground_truth", "mile_stone")},

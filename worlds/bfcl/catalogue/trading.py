@@ -4,7 +4,7 @@ import itertools
 import random
 from collections.abc import Mapping
 
-from rods.canonical import JsonMapping, JsonObject
+from rods.canonical import JsonMapping, JsonObject, without
 from rods.composing.catalogue import Domain, Scene
 from rods.worlds.bfcl.catalogue.scenario import (
     FIRST_NAMES,
@@ -52,7 +52,7 @@ def pad(scenario: JsonObject, spoken: frozenset[str], rng: random.Random) -> Non
     """Adds older orders and transactions behind those that are there."""
     oldest = min(int(number) for number in scenario["orders"])
     more = _orders(oldest - 1, 12, scenario["stocks"], rng)
-    scenario["orders"] |= {number: order for number, order in more.items() if number not in spoken}
+    scenario["orders"] |= without(more, *spoken)
     scenario["transaction_history"] += [_transaction(rng) for _ in range(12)]
 
 
