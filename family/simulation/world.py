@@ -65,7 +65,7 @@ class RepositoryEnvironment:
             return Result(
                 f"the arguments have {size:,} bytes, allowed are {LONGEST:,}", None, "bounds"
             )
-        by_name = {parameter.name: parameter for parameter in tool.parameters}
+        by_name = tool.by_name
         if missing := [
             name
             for name, parameter in by_name.items()

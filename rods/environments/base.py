@@ -76,6 +76,11 @@ class Tool:
         return tuple(parameter.name for parameter in self.parameters)
 
     @property
+    def by_name(self) -> dict[str, Parameter]:
+        """Its parameters by their names."""
+        return {parameter.name: parameter for parameter in self.parameters}
+
+    @property
     def summary(self) -> str:
         """What it does: the first sentence of its description, after a preamble that ends in
         "description:" (BFCL's begin with a sentence about the whole class)."""

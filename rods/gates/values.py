@@ -43,7 +43,7 @@ def grounding(environment: Environment, task: Task, results: Results) -> list[Re
         usable = visible(environment, task, turn)
         script = task.script[: turn + 1]
         for index, call in enumerate(calls):
-            parameters = {parameter.name: parameter for parameter in tools[call.name].parameters}
+            parameters = tools[call.name].by_name
             for name, value in call.arguments.items():
                 parameter = parameters.get(name)
                 lost = [
@@ -357,7 +357,7 @@ def referents(environment: Environment, task: Task, results: Results) -> list[Re
         request = Text.of(asked(task, turn))
         understood = readings is not None and readings[turn]
         for index, call in enumerate(calls):
-            parameters = {parameter.name: parameter for parameter in tools[call.name].parameters}
+            parameters = tools[call.name].by_name
             named |= nouns_of(call.arguments)
             for name, argument in call.arguments.items():
                 parameter = parameters.get(name)

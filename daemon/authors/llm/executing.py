@@ -196,9 +196,7 @@ class ValueChooser:
 
     def _blank(self, key: Key, choice: Choice, *, single: bool) -> UnboundArgument:
         tool, argument = _filled(choice)
-        parameter = next(
-            parameter for parameter in self.tools[tool].parameters if parameter.name == argument
-        )
+        parameter = self.tools[tool].by_name[argument]
         schema = {**limits(parameter), "description": parameter.description}
         optional = LEFT_OUT in choice.values
         values = [value for value in choice.values if value is not LEFT_OUT]

@@ -266,7 +266,7 @@ def user_values(tools: Tools, calls: Sequence[BoundCall]) -> list[UserValue]:
     out and what earlier turns have named is left out."""
     values: dict[bytes, UserValue] = {}
     for bound in calls:
-        parameters = {parameter.name: parameter for parameter in tools[bound.call.name].parameters}
+        parameters = tools[bound.call.name].by_name
         slots = [
             slot for slot in bound.slots.values() if not slot.thing and slot.value is not LEFT_OUT
         ]
