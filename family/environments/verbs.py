@@ -209,7 +209,7 @@ def _lines(
         )
         yield f"{world.topic[:80]}: {ended}"
         if world.dropped:
-            yield (f"  scenarios dropped: {counts(world.dropped)}")
+            yield f"  scenarios dropped: {counts(world.dropped)}"
     sound = [world for world in written if world.name]
     tasks = sum(len(world.tasks) for world in sound)
     yield f"{len(sound)} of {len(written)} worlds, {tasks} tasks in {folder / 'tasks.jsonl'}"

@@ -326,7 +326,7 @@ class Ledger:
             if not isinstance(key, (str, int)):
                 yield f"the result does not say the {effect.key} of what was created"
             if thing is not None and (thing.there or effect.key not in call.arguments):
-                yield (f"{effect.entity} {key} exists or existed: what is created needs its own id")
+                yield f"{effect.entity} {key} exists or existed: what is created needs its own id"
             return
         unmoved = {
             name: entry

@@ -78,10 +78,9 @@ def check_environment(
         calls = ROUNDS + 1
         tell(
             f"tasks to replay: {len(tasks)}; states to try: {len(states)}, each about {WORLDS} "
-            f"worlds × {tools} tools "
-            f"× {calls} calls, together {len(states) * WORLDS * tools * calls:,} calls that "
-            f"another process answers; "
-            f"ends within {seconds:g} s (--seconds)"
+            f"worlds × {tools} tools × {calls} calls, together "
+            f"{len(states) * WORLDS * tools * calls:,} calls that another process answers; ends "
+            f"within {seconds:g} s (--seconds)"
         )
     began = time.monotonic()
 
