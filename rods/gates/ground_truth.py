@@ -263,7 +263,7 @@ def arguments(task: Task, gates: Gates) -> list[Reason]:
 def oversized(call: Call, gates: Gates) -> Iterator[str]:
     """What of a call's arguments is larger than `gates` allow."""
     for name, argument in call.arguments.items():
-        left: list[Any] = [argument]
+        left = [argument]
         while left:
             value = left.pop(0)
             listed = isinstance(value, (list, tuple))
@@ -357,8 +357,11 @@ def needless(environment: Environment, task: Task, results: Results) -> list[Rea
                 again = changed and write.name == call.name
                 left_out = again and not write.arguments.keys() <= call.arguments.keys()
                 if left_out and instance.same_state(without):
-                    why = f"{call.name} leaves out what {write} gave, and undoes it"
-                    reasons.append(Reason(why, turn, index))
+                    reasons.append(
+                        Reason(
+                            f"{call.name} leaves out what {write} gave, and undoes it", turn, index
+                        )
+                    )
                 elif same_text:
                     told_nothing.append((write, without))
             writes = told_nothing

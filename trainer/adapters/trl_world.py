@@ -9,8 +9,7 @@ then.
 """
 
 from collections.abc import Callable, Sequence
-from inspect import Parameter as Argument
-from inspect import Signature
+from inspect import Parameter as Argument, Signature
 from typing import Any, Literal
 
 import orjson
