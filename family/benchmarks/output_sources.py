@@ -11,8 +11,9 @@ from cyclopts import Group, Parameter
 from cyclopts.types import NonNegativeInt, PositiveInt
 from pydantic import ValidationError
 
+from rods.analysis.containment import read_json
 from rods.canonical import JsonObject, frozen
-from rods.config import Budgets, Endpoint, Operation, read_config
+from rods.config import Budgets, Endpoint, Operation, PolicySettings, read_config
 from rods.errors import UserError
 from rods.evaluation import heldout
 from rods.family.benchmarks.benchmarks import named, packaged
@@ -31,6 +32,8 @@ from rods.files import BULK, sha256_of
 T = TypeVar("T")
 Precision = Literal["auto", "float32", "bf16"]
 Kind = Literal["endpoint", "weights", "results"]
+# what a policy says of its chat template
+_OWN = ("family", "chat_template_kwargs")
 
 
 def _options(title: str, place: int) -> Callable[..., Parameter]:
@@ -76,6 +79,9 @@ class Options:
     name: Annotated[str, _about("what reports and the result folder call the policy")] = ""
     key_env: Annotated[str, _about("the environment variable that holds the endpoint's key")] = ""
     step: Annotated[int | None, _about("with --run: the checkpoint's step")] = None
+    chat_template_kwargs: Annotated[
+        str, _about("further variables of the chat template, in JSON; default: the run's")
+    ] = ""
 
     user_url: Annotated[
         tuple[str, ...], _user("its OpenAI-compatible endpoint; several: replicas")
@@ -185,6 +191,14 @@ def find(options: Options) -> Source:
     if options.run is not None:
         return _checkpoint(options.run, options)
     return _endpoint(options) if options.recorded is None else _files(options.recorded, options)
+
+
+def policy(settings: Settings) -> PolicySettings:
+    """Local weights as evaluation.json has them, with how their chat template is used."""
+    own = {name: settings.policy[name] for name in _OWN if name in settings.policy}
+    dialect = "native" if settings.protocol == "native" else "hermes"
+    fields = {"model": settings.policy["path"], "dialect": dialect, **own}
+    return _checked(PolicySettings, kind="transformers", **fields)
 
 
 def settings(source: Source, benchmark: Benchmark, options: Options) -> Settings:
@@ -305,7 +319,9 @@ def _endpoint(options: Options) -> Source:
         "name": options.name or endpoint.model,
         "model": endpoint.model,
     }
-    about |= {"extra": endpoint.extra} if endpoint.extra else {}
+    extra = {**endpoint.extra, **_template(options)}
+    endpoint = endpoint.model_copy(update={"extra": extra})
+    about |= {"extra": extra} if extra else {}
     limits = _checked(Budgets, **budgets)
     return Source("endpoint", about, endpoint=endpoint, budgets=limits, operation=operation)
 
@@ -318,6 +334,20 @@ def served_beside(role: str, options: Options) -> Endpoint:
     return _served(model, url, key_env, options)
 
 
+def _template(options: Options) -> JsonObject:
+    """The variables of the chat template on the command line. Raises UserError."""
+    if not options.chat_template_kwargs:
+        return {}
+    variables = read_json(options.chat_template_kwargs)
+    if not isinstance(variables, dict):
+        raise UserError(
+            "is no JSON object",
+            where="--chat-template-kwargs",
+            remedy="for instance '{\"enable_thinking\": false}'",
+        )
+    return {"chat_template_kwargs": variables}
+
+
 def _served(model: str, urls: tuple[str, ...], key_env: str, options: Options) -> Endpoint:
     waits = dict.fromkeys(("patience_seconds", "retry_seconds"), options.patience)
     return _checked(
@@ -325,7 +355,7 @@ def _served(model: str, urls: tuple[str, ...], key_env: str, options: Options) -
     )
 
 
-def _checked(kind: type[T], **fields: Any) -> T:
+def _checked(kind: type[T], /, **fields: Any) -> T:
     try:
         return kind(**fields)
     except ValidationError as error:
@@ -349,6 +379,8 @@ def _checkpoint(run: Path, options: Options) -> Source:
         "run": str(run.resolve()),
         "step": position.step,
         "attempt": position.attempt,
+        "path": str(checkpoint.policy.resolve()),
+        **{name: value for name in _OWN if (value := getattr(config.policy, name))},
     }
     source = Source(
         "weights",
@@ -372,6 +404,7 @@ def _computed(source: Source, options: Options) -> Source:
     )
     precision = "bf16" if torch_settings.bf16(operation) else "float32"
     about = {**source.about, "precision": precision, "max_context": options.max_context}
+    about |= _template(options)
     return replace(source, about=about, operation=operation)
 
 
