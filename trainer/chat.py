@@ -19,7 +19,7 @@ from transformers.utils import logging as transformers_logging
 from rods.canonical import JsonMapping, JsonObject
 from rods.config import PolicySettings
 from rods.dialects import Message
-from rods.dialects.families import THINKING, Family
+from rods.dialects.families import Family
 from rods.dialects.native import family_in
 from rods.errors import UserError
 from rods.logs import log
@@ -27,6 +27,7 @@ from rods.trainer.prerequisites import no_model
 from rods.trainer.weight_files import check_texts
 
 transformers_logging.disable_progress_bar()
+THINKING = ("<think>", "</think>")
 MARK = "zqxjv"  # nothing that a template writes
 ASKED: JsonObject = {"role": "user", "content": "a"}
 REMEDY = "use another chat template (`chat_template.jinja` beside the weights), or another dialect"
@@ -62,7 +63,7 @@ class Chat:
         if tokenizer.eos_token_id is None:
             raise UserError("the tokenizer has no end token", where=folder, remedy="set eos_token")
         vocabulary = tokenizer.get_vocab()
-        named = [*family.ends, *family.openers, *family.closes] if family else []
+        named = [*family.ends, *family.closes] if family else []
         self._closing = {text: vocabulary[text] for text in named if text in vocabulary}
         self._openers = {text for text in self._closing if family and text in family.openers}
         own = {
@@ -137,6 +138,15 @@ class Chat:
             )
         )
 
+    @cached_property
+    def renders_calls(self) -> bool:
+        """Whether the template writes the calls of a message; else they are part of its text."""
+        try:
+            called = assistant_as_rendered([call_as_rendered("a", {MARK: MARK})])
+            return MARK in self.rendered([ASKED, called], opening=False)
+        except Unrendered:
+            return True
+
     @property
     def rewrites(self) -> bool:
         """Whether the template shows a call otherwise once its result is there."""
@@ -158,6 +168,15 @@ class Chat:
         return tail[place:] if place >= 0 and end not in tail[place:] else ""
 
     @cached_property
+    def _blocks(self) -> bool:
+        """Whether the template takes a message's text as a list of blocks alone."""
+        message = {"role": "user", "content": MARK}
+        try:
+            return MARK not in self._rendered([message], (), True)
+        except Unrendered:
+            return True
+
+    @cached_property
     def _no_system(self) -> bool:
         try:
             return MARK not in self.rendered(
@@ -168,7 +187,7 @@ class Chat:
 
     @property
     def _thinking(self) -> tuple[str, str]:
-        return self.family.thinking if self.family and self.family.thinking else THINKING
+        return self.family.think if self.family and self.family.think else THINKING
 
     def reply(self, text: str) -> list[int]:
         """The tokens of a reply as a well-behaved policy would write it (supervised learning only),
@@ -190,6 +209,12 @@ class Chat:
         self, messages: Sequence[JsonMapping], tools: Sequence[Any] = (), *, opening: bool
     ) -> str:
         """What the template makes of `messages` as it is given them. Raises Unrendered."""
+        shown = [_in_blocks(message) for message in messages] if self._blocks else messages
+        return self._rendered(shown, tools, opening)
+
+    def _rendered(
+        self, messages: Sequence[JsonMapping], tools: Sequence[Any], opening: bool
+    ) -> str:
         try:
             return str(
                 self.tokenizer.apply_chat_template(
@@ -242,7 +267,7 @@ class Chat:
         """A short exchange up to a reply that holds the mark, and `messages` behind it."""
         rest = [as_rendered(message, place) for place, message in enumerate(messages)]
         called = [message for message in rest if "tool_call_id" in message]
-        if not called:
+        if not called or not self.renders_calls:
             reply = {"role": "assistant", "content": MARK}
             return self.rendered([ASKED, reply, *rest], opening=True)
         calls = [
@@ -276,6 +301,10 @@ def call_as_rendered(name: str, arguments: JsonMapping, place: int = 0) -> JsonO
 
 def assistant_as_rendered(calls: Sequence[JsonMapping]) -> JsonObject:
     return {"role": "assistant", "content": "", "tool_calls": list(calls)}
+
+
+def _in_blocks(message: JsonMapping) -> JsonObject:
+    return {**message, "content": [{"type": "text", "text": message["content"]}]}
 
 
 def _id(place: int) -> str:

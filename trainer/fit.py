@@ -14,7 +14,8 @@ from rods.canonical import JsonObject, frozen
 from rods.config import Config
 from rods.dialects import Dialect, Message
 from rods.environments.base import Result, Tool
-from rods.errors import UserError
+from rods.episode.engine import NeedText
+from rods.errors import Finding, UserError
 from rods.logs import log
 from rods.players import Players
 from rods.tasks import AnyTask
@@ -22,8 +23,8 @@ from rods.trainer.chat import Chat, Unrendered, as_rendered, assistant_as_render
 
 ARGUMENTS = {"place": "a room", "seats": 3}
 DONE = "All is done."
-VERDICTS = {"equal": "equal", "kept": "kept, although the template would rewrite it"}
 REMEDY = 'set policy.dialect = "hermes", or give the model another chat template'
+SAMPLE = 64  # tasks whose first prompts are counted
 
 
 @frozen
@@ -34,32 +35,40 @@ class Part:
     verdict: Literal["equal", "kept", "refused"]
     why: str = ""
 
-    def __str__(self) -> str:
-        verdict = VERDICTS.get(self.verdict, self.verdict)
-        return f"{self.name}: {verdict}{f' ({self.why})' if self.why else ''}"
+    def finding(self) -> Finding:
+        """What `rods plan`, `rods doctor` and a start print."""
+        why = f" ({self.why})" if self.why else ""
+        if self.verdict == "refused":
+            return Finding(self.name, False, f"refused{why}", REMEDY)
+        if self.verdict == "kept":
+            return Finding(self.name, None, f"kept, although the template would rewrite it{why}")
+        return Finding(self.name, True, "equal")
 
 
 def check(chat: Chat, dialect: Dialect, tools: Sequence[Tool]) -> None:
     """Logs what would be rewritten. Raises UserError for a template that cannot show a
     conversation."""
     found = parts(chat, dialect, tools)
-    refused = [str(part) for part in found if part.verdict == "refused"]
-    if refused:
-        raise UserError(
-            f"the chat template does not fit: {'; '.join(refused)}",
-            where=chat.folder,
-            remedy=REMEDY,
-        )
-    kept = [part.name for part in found if part.verdict == "kept"]
-    if kept:
-        log.info("the chat template would rewrite what was sampled; it is kept", parts=kept)
+    for part in found:
+        if part.verdict == "refused":
+            what = f"the chat template does not fit: {part.name} is refused ({part.why})"
+            raise UserError(what, where=chat.folder, remedy=REMEDY)
+    log.info("chat template", dialect=dialect.name, **{p.name: p.verdict for p in found})
 
 
-def of_policy(config: Config, players: Players, task: AnyTask) -> list[Part]:
-    """The parts for the policy of `config` and the tools of `task`. Raises UserError where there is
-    no chat template, or none that is known."""
+def of_policy(
+    config: Config, players: Players, tasks: Sequence[AnyTask]
+) -> tuple[list[Finding], int]:
+    """What the chat template of a policy makes of a conversation with the tools of the first of
+    `tasks`, and the tokens of the longest first prompt among them (0: it cannot be rendered).
+    Raises UserError where there is no chat template, or none that is known."""
     chat = Chat.load(Path(config.policy.model), config.policy)
-    return parts(chat, *shown(config, players, task))
+    found = parts(chat, *shown(config, players, tasks[0]))
+    if any(part.verdict == "refused" for part in found):
+        return [part.finding() for part in found], 0
+    first = (next(players.scored(task, config).engine()) for task in tasks[:SAMPLE])
+    prompts = (chat.prompt(need.messages) for need in first if isinstance(need, NeedText))
+    return [part.finding() for part in found], max(map(len, prompts), default=0)
 
 
 def shown(config: Config, players: Players, task: AnyTask) -> tuple[Dialect, list[Tool]]:
@@ -127,7 +136,7 @@ class _Talk:
         after, closing = self.chat.continued(messages)
         self.ours += self.chat.closed(written) + closing + after
         reply = {"role": "assistant", "content": written}
-        if self.chat.family is not None:
+        if self.chat.family is not None and self.chat.renders_calls:
             listed = [
                 call_as_rendered(call.name, call.arguments, place)
                 for place, call in enumerate(calls)
@@ -142,12 +151,11 @@ class _Talk:
         if whole == self.ours:
             return Part(name, "equal")
         if len(calls) == 1 and whole.endswith(closing + after):
-            same = next(
-                (i for i, (a, b) in enumerate(zip(before, whole, strict=False)) if a != b),
-                len(before),
-            )
-            own = whole[same : len(whole) - len(closing + after)]
-            parsed = self.dialect.parse(self.chat.opening + own)
+            pairs = enumerate(zip(before, whole, strict=False))
+            shared = next((place for place, (a, b) in pairs if a != b), len(before))
+            start = min(shared, len(before) - len(self.chat.opening))
+            own = whole[start : len(whole) - len(closing + after)]
+            parsed = self.dialect.parse(own)
             if parsed.calls != tuple(calls):
                 return Part(name, "refused", f"its own form of a call is not read: {own[-200:]!r}")
         return Part(name, "kept")

@@ -81,6 +81,16 @@ def plan(
     launch = replace(launch, nodes=machines, processes=machines * each)
     sources = [*((config,) if config.is_dir() else ()), *(rates or ())]
     facts, figures = planned(settings, tasks, launch, config_json, known_rates(sources))
+    if settings.policy.kind == "transformers" and Path(settings.policy.model).is_dir() and tasks:
+        from rods.trainer import fit  # late: it imports torch
+
+        players = Players(worlds, settings)
+        try:
+            found, longest = fit.of_policy(settings, players, tasks)
+            facts["chat format"] = "".join(f"\n  {finding}" for finding in found)
+            figures.add("tokens of a first prompt", longest or None)
+        except UserError as error:
+            facts["chat format"] = str(error)
     print_result(
         as_json,
         {"facts": facts, "figures": [figure._asdict() for figure in figures], "warnings": warnings},

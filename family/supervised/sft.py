@@ -35,6 +35,7 @@ from rods.calls import Call
 from rods.canonical import JsonObject, keyed_random
 from rods.config import Config, PolicySettings, read_config
 from rods.conversations import Checks, Persona
+from rods.dialects import Dialect, Message
 from rods.environments.loading import Environments
 from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import NeedText, Reply, Trace
@@ -97,7 +98,12 @@ def warm_up(
     else:
         traces = _imitable(teacher, tasks, settings.policy.dialect, least)
     if export is not None:
-        lines = (line for trace in traces for line in _exported(tasks[trace.task], trace, rounds))
+        dialect = _dialect(settings.policy)
+        lines = (
+            line
+            for trace in traces
+            for line in _exported(tasks[trace.task], trace, dialect, rounds)
+        )
         export.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
     if out is not None:
         _train(settings, traces, out, passes, sequences, learning_rate, rounds)
@@ -197,18 +203,31 @@ def _train(
         chat.tokenizer.save_pretrained(part)
 
 
-def _exported(task: AnyTask, trace: Trace, rounds: bool) -> Iterator[JsonObject]:
-    """The demonstration in the common chat format: {"messages": [{"role", "content"}, …], …}; with
-    `rounds` a line for each reply, the only one to learn of it: {"prompt": [messages],
-    "completion": [the reply], …}."""
-    about = {"task": task.id, "type": task.type, "split": task.split}
-    messages = [message.as_json() for message in trace.messages]
+def _exported(task: AnyTask, trace: Trace, dialect: Dialect, rounds: bool) -> Iterator[JsonObject]:
+    """The demonstration in the common chat format: {"messages": [{"role", "content"}, …], …}, where
+    the form is a chat template's with "tools" and "tool_calls"; with `rounds` a line for each
+    reply, the only one to learn of it: {"prompt": [messages], "completion": [the reply], …}."""
+    about: JsonObject = {"task": task.id, "type": task.type, "split": task.split}
+    if tools := [orjson.loads(tool) for message in trace.messages for tool in message.tools]:
+        about["tools"] = tools
+    messages = [_in_chat_form(message, dialect) for message in trace.messages]
     if not rounds:
         yield {"messages": messages, **about}
         return
     for place, message in enumerate(messages):
         if message["role"] == "assistant":
             yield {"prompt": messages[:place], "completion": [message], **about}
+
+
+def _in_chat_form(message: Message, dialect: Dialect) -> JsonObject:
+    shown = {**message.as_json()}
+    shown.pop("tools", None)
+    if dialect.name == "native" and message.role == "assistant":
+        parsed = dialect.parse(message.content)
+        calls = [{"type": "function", "function": call.as_json()} for call in parsed.calls]
+        shown["content"] = parsed.answer or ""
+        return shown | ({"tool_calls": calls} if calls else {})
+    return shown
 
 
 def encode_rounds(chat: "Chat", trace: Trace) -> "list[Encoded]":
@@ -232,7 +251,7 @@ def demonstrate(
 ) -> list[Trace]:
     """One resolved episode a task. Raises UserError for a task whose solution is not known, or does
     not resolve it."""
-    dialect = dialects.load(policy.dialect, folder=policy.model, family=policy.family)
+    dialect = _dialect(policy)
     players = Players(environments)
     jobs = [players.job(task, dialect, max_steps=len(_solution(task)) + SLACK) for task in tasks]
     replies = [_policy(job) for job in jobs]
@@ -243,6 +262,10 @@ def demonstrate(
             remedy = "`rods data check FILE` says why"
             raise UserError(what, where=f"task {task.id}", remedy=remedy)
     return traces
+
+
+def _dialect(policy: PolicySettings) -> Dialect:
+    return dialects.load(policy.dialect, folder=policy.model, family=policy.family)
 
 
 def _solution(task: AnyTask) -> list[Call]:

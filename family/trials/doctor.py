@@ -32,11 +32,14 @@ from rods.commands import LIBRARIES, Json, installing
 from rods.config import Config, Endpoint, Operation, base_address, read_config
 from rods.console.output import ConfigFile, print_lines, print_result
 from rods.environments import registry
+from rods.environments.loading import Environments
 from rods.errors import EXIT_FAILED, EXIT_OK, Finding, InfrastructureError, UserError, say
 from rods.functions import named_function
 from rods.llm.client import Client
 from rods.llm.connections import Key, read_key, read_reply, reason
 from rods.llm.records import Completion, Request
+from rods.players import Players
+from rods.worlds.sources import beside, load_tasks
 
 ENOUGH_FILES = 4096
 # seconds for an answer; a server that has just started takes long over the first one
@@ -110,6 +113,8 @@ def doctor(
     if config is not None:
         wanted = read_config(config)
         parts |= check_endpoints(wanted)
+        if wanted.policy.kind == "transformers":
+            parts["chat format"] = _chat_format(wanted, config.parent)
         if not wanted.operation.endpoints:
             missing = wanted.pipeline.author == "llm"
             text = "none, and a model is to write" if missing else "none, and none has to write"
@@ -233,6 +238,20 @@ def installation() -> list[Finding]:
         ),
         *(named_function(asked, where=name)() for name, asked in registry.having("doctor").items()),
     ]
+
+
+def _chat_format(config: Config, base: Path) -> list[Finding]:
+    """What the policy's chat template makes of a conversation with the first task's tools."""
+    try:
+        from rods.trainer import fit  # late: it imports torch
+
+        tasks = load_tasks(config.data, base, train_needed=config.pool_slots > 0)
+        worlds = Environments(config.operation.sandbox, beside(config.data, base))
+        return fit.of_policy(config, Players(worlds, config), tasks)[0] if tasks else []
+    except ImportError:
+        return [Finding("chat template", None, "not looked at: no PyTorch here", installing())]
+    except UserError as error:
+        return [Finding("chat template", False, f"{error.where}: {error.what}", error.remedy)]
 
 
 async def check_endpoint(endpoint: Endpoint, rolls_out: Config | None = None) -> list[Finding]:

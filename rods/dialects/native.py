@@ -1,22 +1,37 @@
-"""The model's own form: its chat template documents tools and shows results, and its replies are
-read by the table of its family."""
+"""The dialect `native`: calls and answers in the form that a model's own chat template gives them,
+by the table of its family.
 
-from collections.abc import Mapping, Sequence
+`write` gives what `parse` reads back, but for what a form cannot carry: text that holds the marker
+which closes it (a value between `<parameter=…>` and `</parameter>`, a text between Gemma's quotes),
+line breaks at the ends of no text, numbers beyond 64 bits, and in forms of bare text a value whose
+type the tool does not declare."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-
-import orjson
+from typing import Any
 
 from rods.calls import Call
 from rods.dialects import NO_TOOLS, Message, Parsed, RoleAndText
-from rods.dialects.families import Family
+from rods.dialects.families import Family, family_of, named
+from rods.dialects.reading import Reader
 from rods.environments.base import Result, Tool
+from rods.errors import UserError
+from rods.files import read_regular
+
+MORE_TOOLS = "More functions are available from now on:"
 
 
 class Native:
+    """Reads and writes the replies of one family of models."""
+
     name = "native"
 
     def __init__(self, family: Family) -> None:
         self.family = family
+        self._reader = Reader(family)
+        marks = (*self._reader.markers, *family.ends, *_CHANNEL_MARKS[family.grammar == "channels"])
+        self._marks = tuple(sorted(mark for mark in marks if mark))
 
     def system(self, tools: Sequence[Tool], guidelines: str = "") -> str:
         return guidelines
@@ -25,11 +40,11 @@ class Native:
         return tuple(_document(tool) for tool in tools)
 
     def user(self, text: str, returned: Sequence[Tool]) -> str:
-        """No chat template documents tools that come later: they stand below the text, one JSON
-        document a line."""
+        """A user turn. No chat template documents tools that come back in mid conversation: they
+        stand below the text, one JSON document a line."""
         if not returned:
             return text
-        return "\n".join([text, "", "More tools:", *map(_document, returned)])
+        return "\n".join([text, "", MORE_TOOLS, *map(_document, returned)])
 
     def observation(self, calls: Sequence[Call], results: Sequence[Result]) -> Sequence[Message]:
         return [
@@ -41,22 +56,144 @@ class Native:
         return "user", f"Format error: {error}."
 
     def parse(self, text: str, tools: Mapping[str, Tool] = NO_TOOLS) -> Parsed:
-        return Parsed(answer=text)
+        """Reads a reply: decoded with its special tokens, without the token that ends it, after
+        what the prompt opened (`<think>`). `tools` by name: their schemas type what the form writes
+        as bare text. Never raises."""
+        return self._reader.read(text, tools)
 
     def write(self, calls: Sequence[Call]) -> str:
-        return ""
+        """The reply that makes `calls`, with all markers, without the token that ends it. Where
+        the family renders one call in a message only, several stand as its parser reads them."""
+        family = self.family
+        blocks = [list(calls)] if family.list else [[call] for call in calls]
+        written = [
+            f"{family.open}{_WRITERS[family.grammar](self, block, number)}{family.close}"
+            for number, block in enumerate(blocks)
+        ]
+        return f"{family.section[0]}{family.between.join(written)}{family.section[1]}"
 
     def answer(self, text: str) -> str:
+        """The reply that ends a turn with `text`."""
+        return f"{self.family.answer_prefix}{text}"
+
+    def _json(self, calls: Sequence[Call], number: int) -> str:
+        key = self.family.form["arguments"]
+        values = [{"name": call.name, key: call.arguments} for call in calls]
+        return self._dumped(values if self.family.list else values[0])
+
+    def _named(self, calls: Sequence[Call], number: int) -> str:
+        form = self.family.form
+        name = form["name"].format(name=calls[0].name, number=number)
+        arguments = self._dumped(calls[0].arguments)
+        before = form.get("before", "")
+        return f"{before}{name}{form['separator']}{arguments}{form.get('after', '')}"
+
+    def _pairs(self, calls: Sequence[Call], number: int) -> str:
+        form = {"name_open": "", "name_close": "", "value_open": "", "pad": "", "end": ""}
+        form |= self.family.form
+        parts = [form["name_open"], calls[0].name, form["name_close"]]
+        for key, value in calls[0].arguments.items():
+            text = value if isinstance(value, str) else self._bare(value)
+            parts += [form["key_open"], key, form["key_close"], form["value_open"], form["pad"]]
+            parts += [text, form["pad"], form["value_close"], form.get("key_end", "")]
+        return "".join([*parts, form["end"]])
+
+    def _bare(self, value: Any) -> str:
+        scalar = self.family.form.get("scalars") == "python" and not isinstance(value, list | dict)
+        return str(value) if scalar else json.dumps(value, ensure_ascii=False)
+
+    def _pythonic(self, calls: Sequence[Call], number: int) -> str:
+        return "[" + ", ".join(map(self._function, calls)) + "]"
+
+    def _function(self, call: Call) -> str:
+        members = [f"{key}={self._argument(value)}" for key, value in call.arguments.items()]
+        return f"{call.name}({', '.join(members)})"
+
+    def _argument(self, value: Any) -> str:
+        if isinstance(value, list | dict):
+            return self._dumped(value)
+        if not isinstance(value, str):
+            return str(value)
+        text = value.replace("\\", "\\\\").replace("'", "\\'")
+        text = self._markless(text).replace("\n", "\\n").replace("\r", "\\r")
+        return f"'{text}'"
+
+    def _braced(self, calls: Sequence[Call], number: int) -> str:
+        return (
+            f"{self.family.form.get('name', '')}{calls[0].name}{self._quoted(calls[0].arguments)}"
+        )
+
+    def _quoted(self, value: Any) -> str:
+        quote = self.family.form["quote"]
+        if isinstance(value, str):
+            return f"{quote}{value}{quote}"
+        if isinstance(value, Mapping):
+            members = [f"{key}:{self._quoted(value[key])}" for key in sorted(value)]
+            return "{" + ",".join(members) + "}"
+        if isinstance(value, list):
+            return "[" + ",".join(map(self._quoted, value)) + "]"
+        return json.dumps(value)
+
+    def _channels(self, calls: Sequence[Call], number: int) -> str:
+        name = self.family.form["name"].format(name=calls[0].name)
+        before = self.family.form["before"]
+        return f"{before}{name}{self.family.form['separator']}{self._dumped(calls[0].arguments)}"
+
+    def _dumped(self, value: Any) -> str:
+        return self._markless(json.dumps(value, ensure_ascii=False))
+
+    def _markless(self, text: str) -> str:
+        """JSON or a quoted text in which no text can be taken for a marker: the first character of
+        one is escaped."""
+        for mark in self._marks:
+            text = text.replace(mark, f"\\u{ord(mark[0]):04x}{mark[1:]}")
         return text
 
 
-def _document(tool: Tool) -> str:
-    return orjson.dumps({"type": "function", "function": tool.schema()}).decode()
+def family_in(folder: str, name: str = "") -> Family | None:
+    """The family of the chat template in a model's `folder`, or the one that is named; None where
+    the template documents no tools. Raises UserError where it does in a form that is not known
+    here, and for a name that no family has."""
+    if name:
+        return named(name)
+    template = template_in(Path(folder))
+    family = family_of(template)
+    if family is None and "tools" in template:
+        raise UserError(
+            "its chat template documents tools in a form that no family here has",
+            where=folder,
+            remedy='name the family (policy.family), or set policy.dialect = "hermes"',
+        )
+    return family
 
 
 def template_in(folder: Path) -> str:
-    return ""
+    """The chat template that transformers would load from a model's `folder`, the one for tools
+    where it has several; empty where there is none."""
+    file = folder / "chat_template.jinja"
+    config = folder / "tokenizer_config.json"
+    if file.exists():
+        return read_regular(file).decode("utf-8", "replace")
+    if not config.exists():
+        return ""
+    template = json.loads(read_regular(config)).get("chat_template") or ""
+    if isinstance(template, list):
+        by_name = {one["name"]: one["template"] for one in template}
+        return str(by_name.get("tool_use") or by_name.get("default") or "")
+    return str(template)
 
 
-def family_in(folder: str, name: str = "") -> Family | None:
-    return None
+def _document(tool: Tool) -> str:
+    return json.dumps({"type": "function", "function": tool.schema()}, ensure_ascii=False)
+
+
+# what a form of channels is made of, beside its family's markers
+_CHANNEL_MARKS = ((), ("<|start|>", "<|end|>", "<|call|>", "<|return|>", "<|message|>"))
+_WRITERS: Mapping[str, Callable[[Native, Sequence[Call], int], str]] = {
+    "json": Native._json,
+    "named": Native._named,
+    "pairs": Native._pairs,
+    "pythonic": Native._pythonic,
+    "braced": Native._braced,
+    "channels": Native._channels,
+}

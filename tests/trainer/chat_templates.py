@@ -6,13 +6,17 @@ from __future__ import annotations
 import re
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
+import torch
 from tokenizers import Tokenizer
 from tokenizers.decoders import ByteLevel as ByteDecoder
 from tokenizers.models import BPE
 from tokenizers.pre_tokenizers import ByteLevel
-from transformers import PreTrainedTokenizerFast
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+from rods.dialects.families import family_of
 
 MARKERS = re.compile(
     r"<[|｜][^<>\s'\"{}]{1,40}[|｜]>|<\|?[a-z_]{2,40}\|?>|<\|\"\|>|</[a-z_]{1,20}>|\[/?[A-Z_]{3,30}\]|<end_of_turn>"
@@ -33,6 +37,10 @@ ENDS = (
     "<end_of_utterance>",
     "</s>",
 )
+
+# tokens of their own, but shown where special ones are left out
+PLAIN = re.compile(r"</?(think|tool_call|tool_response|tools)>")
+BEGINS = ("<|begin_of_text|>", "<bos>", "<｜begin▁of▁sentence｜>")
 
 
 def names() -> list[str]:
@@ -58,7 +66,35 @@ def tokenizer(text: str, *extra: str) -> Any:
     core.decoder = ByteDecoder()
     found = dict.fromkeys([*MARKERS.findall(text), *extra])
     end = next((end for end in ENDS if end in text), "<|endoftext|>")
-    made = PreTrainedTokenizerFast(tokenizer_object=core, eos_token=end, pad_token=end)
-    made.add_special_tokens({"additional_special_tokens": [mark for mark in found if mark != end]})
+    begin = next((begin for begin in BEGINS if begin in text), "<s>")
+    made = PreTrainedTokenizerFast(
+        tokenizer_object=core, bos_token=begin, eos_token=end, pad_token=end
+    )
+    made.add_tokens([mark for mark in found if PLAIN.fullmatch(mark)])
+    special = [mark for mark in found if mark != end and not PLAIN.fullmatch(mark)]
+    made.add_special_tokens({"additional_special_tokens": special})
     made.chat_template = text
     return made
+
+
+def saved(folder: Path, name: str) -> Path:
+    """A tiny model of random weights with the chat template `name`, as a folder for
+    `policy.model`."""
+    text = template(name)
+    family = family_of(text)
+    made = tokenizer(text, *((*family.ends, *family.closes) if family else ()))
+    torch.manual_seed(1)
+    shape = LlamaConfig(
+        vocab_size=len(made),
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        max_position_embeddings=16_384,
+        eos_token_id=made.eos_token_id,
+        bos_token_id=made.bos_token_id,
+    )
+    LlamaForCausalLM(shape).save_pretrained(folder)
+    made.save_pretrained(folder)
+    return folder

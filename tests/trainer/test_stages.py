@@ -72,8 +72,8 @@ def test_hints_are_read_in_the_trainers_rollouts_of_their_stage_alone(
     traces = batches.traces
     load = Chat.load
 
-    def brief(folder: Path) -> Chat:
-        chat = load(folder)
+    def brief(folder: Path, policy: Any = None) -> Chat:
+        chat = load(folder, policy)
         chat.ends = frozenset(range(0, len(chat.tokenizer), 3)) | chat.ends
         return chat
 
@@ -81,7 +81,9 @@ def test_hints_are_read_in_the_trainers_rollouts_of_their_stage_alone(
         read[batch.stage] = list(samples)
         return traces(batch, samples)
 
-    monkeypatch.setattr(Compact, "parse", lambda self, text: Parsed(calls=(Call("find_nothing"),)))
+    monkeypatch.setattr(
+        Compact, "parse", lambda self, text, tools: Parsed(calls=(Call("find_nothing"),))
+    )
     monkeypatch.setattr(Chat, "load", staticmethod(brief))
     monkeypatch.setattr(batches, "traces", watch)
     with TrainingRun(run) as training:
@@ -167,8 +169,8 @@ def test_validation_and_rods_score_show_the_policy_of_an_evolved_stage_what_a_pl
     rollouts = LocalEngine.rollouts
     load = Chat.load
 
-    def brief(folder: Path) -> Chat:
-        chat = load(folder)
+    def brief(folder: Path, policy: Any = None) -> Chat:
+        chat = load(folder, policy)
         chat.ends = frozenset(range(0, len(chat.tokenizer), 3)) | chat.ends
         return chat
 
@@ -188,7 +190,9 @@ def test_validation_and_rods_score_show_the_policy_of_an_evolved_stage_what_a_pl
         seen.setdefault((name, kind), []).extend(read)
         return samples
 
-    monkeypatch.setattr(Compact, "parse", lambda self, text: Parsed(calls=(Call("list_day"),)))
+    monkeypatch.setattr(
+        Compact, "parse", lambda self, text, tools: Parsed(calls=(Call("list_day"),))
+    )
     monkeypatch.setattr(Chat, "load", staticmethod(brief))
     monkeypatch.setattr(LocalEngine, "rollouts", watch)
     for name, stage in (("plain", {}), ("evolved", {"interface": "seal-full"})):

@@ -383,8 +383,10 @@ def test_labels_are_the_same_from_memory_from_a_trace_file_and_after_a_resume(
     load = Chat.load
     recorded = []
 
-    def brief(folder: Path) -> Chat:  # every third token ends a reply, so that turns come to an end
-        chat = load(folder)
+    def brief(
+        folder: Path, policy: Any = None
+    ) -> Chat:  # every third token ends a reply, so that turns come to an end
+        chat = load(folder, policy)
         chat.ends = frozenset(range(0, len(chat.tokenizer), 3)) | chat.ends
         return chat
 

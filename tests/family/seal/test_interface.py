@@ -56,8 +56,9 @@ def everything(interface: Interface, world: Environment, dialect: str) -> list[A
     return [
         form.system(interface.documents(world.name, tools), interface.guidelines()),
         *(
-            form.observation([call], [interface.observation(at, call, result)])
+            (message.role, message.content)
             for call, result in cases
+            for message in form.observation([call], [interface.observation(at, call, result)])
         ),
         form.complaint(interface.complaint(at, "not valid")),
     ]
