@@ -11,9 +11,9 @@ from pathlib import Path
 from shutil import copytree
 from typing import Any
 
-import orjson
 import pytest
 
+from rods import dialects
 from rods.buffers.checkpoints import UNSTARTED, Checkpoints
 from rods.buffers.run.creation import create_run
 from rods.calls import Call
@@ -128,7 +128,7 @@ def test_tools_stand_beside_and_what_a_server_sent_goes_back_as_it_came(
         ]
         for turn, names in task.later_tools.items():
             if turn < len(said):
-                assert orjson.dumps(tools[names[0]].schema()).decode() in said[turn]
+                assert json.dumps(tools[names[0]].schema(), ensure_ascii=False) in said[turn]
         for place, message in enumerate(body["messages"]):
             if message["role"] == "assistant":
                 assert message["reasoning_content"] == "First I look.\n"
@@ -187,6 +187,24 @@ def test_a_server_that_refuses_every_history_is_not_believed(
         assert play("e", url) == 5
     assert "refused a request: HTTP 400" in capsys.readouterr().err
     assert not any(episode.end == "infrastructure" for episode in episodes(Path("e")))
+
+
+@pytest.mark.parametrize("family", ["qwen", "llama3", "mistral"])
+def test_a_served_teacher_is_imitated_in_the_form_of_the_policy_that_learns(
+    known: list[Task], family: str
+) -> None:
+    sft = pytest.importorskip("rods.family.supervised.sft")
+    with serving(Server(known)) as url:
+        assert play("e", url) == 0
+    dialect = dialects.load("native", family=family)
+    traces = sft.taught(Path("e"), known, dialect)
+    assert len(traces) == len(known)
+    for trace in traces:
+        replies = [message.content for message in trace.messages if message.role == "assistant"]
+        calls = [step.calls for turn in trace.turns for step in turn.steps]
+        assert [dialect.parse(reply, load("desk").tools()).calls for reply in replies] == calls
+        assert {dialect.parse(reply).answer for reply in replies} == {None, "Done."}
+        assert trace.messages[0].tools
 
 
 def _episodes(folder: str) -> list[Any]:
