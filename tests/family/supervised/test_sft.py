@@ -15,6 +15,7 @@ from datasets import load_dataset
 from safetensors.torch import load_file
 from trl import data_utils
 
+from rods import dialects
 from rods.config import PolicySettings, read_config
 from rods.conversations import Persona
 from rods.dialects import Message
