@@ -20,10 +20,11 @@ from rods.files import read_regular
 from rods.observations import present
 from rods.tasks import AnyTask
 
-History = Literal["tokens", "messages", "recorded", "none"]
+History = Literal["tokens", "messages", "parts", "recorded", "none"]
 HISTORY: dict[History, str] = {
     "tokens": "whole, in the tokens that were drawn: nothing earlier is rendered again",
     "messages": "whole, as messages that the server renders anew with its own template",
+    "parts": "whole, calls and reasoning apart: what the policy reads of them is the server's own",
     "recorded": "unknown: the outputs were recorded elsewhere",
     "none": "none: a simulated policy reads nothing",
 }

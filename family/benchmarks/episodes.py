@@ -11,8 +11,7 @@ tokens that are never rendered again. Behind an endpoint the server renders the 
 chat templates of some reasoning models leave earlier reasoning out: such a policy would be scored
 on other conversations than it was trained on, so it is refused.
 
-Native tool calls are kept as text: JSON {"content": text or null, "calls": [[name, arguments as
-text], …]}, their results a JSON list of texts.
+Replies with native tool calls are kept as text, as the server sent them (rods.dialects.served).
 """
 
 import asyncio
@@ -21,23 +20,25 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any, Protocol
 
 import orjson
 
+from rods import dialects
 from rods.analysis.containment import read_json
-from rods.calls import Call
 from rods.canonical import JsonObject, content_id, frozen, keyed_random
-from rods.dialects import Message
-from rods.environments.base import Instance, Result, Tool
+from rods.dialects import Dialect, Message
+from rods.dialects.served import Served, reply_text
+from rods.environments.base import Instance
 from rods.episode.drivers import Job, run_episode
 from rods.episode.engine import NeedText, NeedVerdict, Reply, Trace, Verdict
 from rods.episode.model_thread import ModelThread
 from rods.errors import BudgetSpent, InfrastructureError, UserError
-from rods.evaluation import card
 from rods.family.benchmarks.folder import Episode, Settings
 from rods.faults import NO_ANSWER
-from rods.llm import Client, Request
+from rods.llm import Client, Completion, Request, RequestRefused
+from rods.observations import present
 from rods.tasks import AnyTask
 
 if TYPE_CHECKING:
@@ -56,9 +57,24 @@ class Maker(ABC):
     the settings name a model that plays the user, or an encoder."""
 
     line: ModelThread | None = None
+    apart = False  # whether the endpoint is shown one call a message
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
+
+    def trained(self) -> Dialect:
+        """The dialect of a training protocol. What an endpoint's model has as its own is written
+        and read by the server."""
+        settings = self.settings
+        assert settings.protocol != "official"
+        if settings.served:
+            return Served()
+        folder, family = (settings.policy.get(name, "") for name in ("path", "family"))
+        return dialects.load(settings.protocol, settings.system_prompt, folder, family)
+
+    def returned(self, job: Job, turn: int) -> list[JsonObject]:
+        """Tools that a request in `turn` has beside those of the beginning."""
+        return []
 
     def search_by(self, key: str, url: str, patience: float) -> None:
         """Before it plays, where the settings name a search of the web: it is made with this key,
@@ -105,19 +121,6 @@ class Unjudged:
 
     def verdict(self, instance: Instance, need: NeedVerdict) -> Verdict:
         return Verdict(True, True)
-
-
-def shown(job: Job) -> list[Any]:
-    """What the card's hash of the prompts is over (rods.evaluation.card.shown), with the tools
-    beside native calls."""
-    if not isinstance(job.dialect, NativeCalls):
-        return card.shown(job)
-    return [*card.shown(job), job.dialect.tools(job.task.tools_at(0), _held_out(job.task))]
-
-
-def _held_out(task: AnyTask) -> list[str]:
-    """The tools that return in a later turn, in the order of their return."""
-    return [name for _, names in sorted(task.later_tools.items()) for name in names]
 
 
 class Slots:
@@ -258,16 +261,18 @@ async def play(
 class EndpointReplies(Replies):
     """The requests of one episode to an endpoint, and their replies."""
 
-    def __init__(self, client: Client, settings: Settings, job: Job, sample: int) -> None:
+    def __init__(self, client: Client, maker: Maker, job: Job, sample: int) -> None:
         self.client = client
-        self.settings = settings
+        self.maker = maker
+        self.settings = maker.settings
         self.job = job
         self.sample = sample
         self._asked = 0
 
     async def reply(self, need: NeedText) -> Reply:
+        self._asked += 1
         try:
-            completion = await self.client.complete(self._request(need))
+            completion = await self._completion(need)
         except (BudgetSpent, InfrastructureError) as error:
             self.trouble = SPENT if isinstance(error, BudgetSpent) else str(error)
             return Reply("", "infrastructure")
@@ -275,10 +280,9 @@ class EndpointReplies(Replies):
             self.trouble = completion.finish
             return Reply("", "infrastructure")
         text = completion.text
-        if isinstance(self.job.dialect, NativeCalls):
-            text = reply_text(
-                text or None, [(call.name, call.arguments) for call in completion.tool_calls]
-            )
+        if isinstance(self.job.dialect, Served):
+            calls = [(call.name, call.arguments, call.id) for call in completion.tool_calls]
+            text = reply_text(text or None, calls, completion.reasoning)
         if completion.finish == "context" or (
             completion.finish == "length" and self.settings.protocol != "official"
         ):
@@ -286,20 +290,27 @@ class EndpointReplies(Replies):
         self.cut += completion.finish == "length"
         return Reply(text)
 
-    def _request(self, need: NeedText) -> Request:
+    async def _completion(self, need: NeedText) -> Completion:
+        """The answer. Some chat templates have one call a message: where a conversation with
+        several is refused, it is asked again with one, as are all from then on if that passes."""
+        request = self._request(need, apart=self.maker.apart)
+        try:
+            return await self.client.complete(request)
+        except RequestRefused:
+            other = self._request(need, apart=True)
+            if other.messages == request.messages:
+                raise
+            completion = await self.client.complete(other)
+        self.maker.apart = True
+        return completion
+
+    def _request(self, need: NeedText, *, apart: bool) -> Request:
         settings = self.settings
-        task = self.job.task
-        dialect = self.job.dialect
-        self._asked += 1
-        key = (RANDOM_SEED, "evaluation", task.id, self.sample, self._asked)
+        key = (RANDOM_SEED, "evaluation", self.job.task.id, self.sample, self._asked)
         tools: Sequence[JsonObject] = ()
-        if isinstance(dialect, NativeCalls):  # what is visible in this turn
-            first = task.tools_at(0)
-            now = set(task.tools_at(need.turn))
-            tools = dialect.tools(
-                first, [name for name in _held_out(task) if name in now and name not in first]
-            )
-            conversation = messages(need.messages)
+        if isinstance(self.job.dialect, Served):
+            tools = request_tools(need.messages) + self.maker.returned(self.job, need.turn)
+            conversation = messages(need.messages, apart=apart)
         else:
             conversation = [
                 {"role": message.role, "content": message.content} for message in need.messages
@@ -391,70 +402,49 @@ async def rendered_template(
     return " and ".join(f"rendered {mark}" for mark in sorted(rendered)) or None
 
 
-@runtime_checkable
-class NativeCalls(Protocol):
-    """A dialect (rods.dialects) whose replies have the native form: its tools travel beside the
-    messages."""
-
-    def tools(self, visible: Sequence[str], returned: Sequence[str]) -> list[JsonObject]:
-        """The tools of a request: those visible from the start, then those that have returned."""
+def request_tools(conversation: Sequence[Message]) -> list[JsonObject]:
+    """The tools that stand beside the messages of a conversation."""
+    return [orjson.loads(tool) for message in conversation for tool in message.tools]
 
 
-def reply_text(content: str | None, calls: Sequence[tuple[str, str]]) -> str:
-    """A native reply in its text form."""
-    return orjson.dumps({"content": content, "calls": calls}).decode()
-
-
-class NativeText:
-    """What dialects of native calls have in common: tools travel beside the messages, so that the
-    system prompt has none, and calls, results and answers have the text form."""
-
-    def system(self, tools: Sequence[Tool], guidelines: str = "") -> str:
-        return guidelines
-
-    def observation(self, calls: Sequence[Call], results: Sequence[Result]) -> Sequence[Message]:
-        return [Message("tool", orjson.dumps([result.text for result in results]).decode())]
-
-    def write(self, calls: Sequence[Call]) -> str:
-        return reply_text(
-            None, [(call.name, orjson.dumps(call.arguments).decode()) for call in calls]
-        )
-
-    def answer(self, text: str) -> str:
-        return reply_text(text, [])
-
-
-def messages(conversation: Sequence[Message]) -> list[JsonObject]:
-    """A conversation of the native form as chat-completion messages. Calls whose arguments are no
-    JSON object, which servers would refuse to take back, are shown as the assistant's text, and
-    their results as the user's."""
+def messages(conversation: Sequence[Message], *, apart: bool = False) -> list[JsonObject]:
+    """A conversation of the native form as chat-completion messages; `apart`: one call a message,
+    its result behind it."""
     listed: list[JsonObject] = []
-    for message in conversation:
+    for place, message in enumerate(conversation):
         if message.role == "assistant":
-            reply = orjson.loads(message.content)
-            calls = [
-                {
-                    "id": f"call_{len(listed)}_{index}",
-                    "type": "function",
-                    "function": {"name": name, "arguments": text},
-                }
-                for index, (name, text) in enumerate(reply["calls"])
-            ]
-            content = reply["content"]
-            if not all(isinstance(read_json(text), dict) for _, text in reply["calls"]):
-                lines = "\n".join(f"{name} {text}" for name, text in reply["calls"])
-                content = "\n".join(filter(None, [content, lines]))
-                calls = []
-            listed.append(
-                {"role": "assistant", "content": content} | ({"tool_calls": calls} if calls else {})
-            )
-        elif message.role == "tool":
-            texts = orjson.loads(message.content)
-            calls = listed[-1].get("tool_calls", [])
-            if not calls:
-                listed.append({"role": "user", "content": "\n".join(texts)})
-            for call, text in zip(calls, texts, strict=False):
-                listed.append({"role": "tool", "tool_call_id": call["id"], "content": text})
-        elif message.content:
+            following = takewhile(lambda other: other.role == "tool", conversation[place + 1 :])
+            results = [other.content for other in following]
+            listed += _exchange(orjson.loads(message.content), results, len(listed), apart)
+        elif message.role != "tool" and message.content:
             listed.append({"role": message.role, "content": message.content})
     return listed
+
+
+def _exchange(
+    reply: JsonObject, results: Sequence[str], place: int, apart: bool
+) -> list[JsonObject]:
+    """A reply and the results of its calls. Calls whose arguments are no JSON object, which servers
+    would refuse to take back, are shown as the assistant's text, and their results as the
+    user's."""
+    calls = [
+        {"id": f"{place:05d}{index:04d}", **call}
+        for index, call in enumerate(reply.pop("tool_calls", ()))
+    ]
+    said = {"role": "assistant", **reply}
+    functions = [call["function"] for call in calls]
+    if not all(isinstance(read_json(one["arguments"] or "{}"), dict) for one in functions):
+        lines = [f"{one['name']} {one['arguments']}" for one in functions]
+        said["content"] = "\n".join(filter(None, [reply["content"], *lines]))
+        return [said, *([{"role": "user", "content": "\n".join(results)}] if results else ())]
+    answers = [
+        {"role": "tool", "tool_call_id": call["id"], "content": text}
+        for call, text in zip(calls, results, strict=False)
+    ]
+    if not (apart and answers):
+        return [said | present(tool_calls=calls or None), *answers]
+    exchange: list[JsonObject] = []
+    for call, answer in zip(calls, answers, strict=False):
+        exchange += [said | {"tool_calls": [call]}, answer]
+        said = {"role": "assistant", "content": None}
+    return exchange

@@ -78,6 +78,12 @@ class Settings:
         return self.temperature <= COLDEST
 
     @property
+    def served(self) -> bool:
+        """Whether a server writes tools and reads calls."""
+        endpoint = self.policy.get("kind") == "endpoint"
+        return self.form == "native" or (self.protocol == "native" and endpoint)
+
+    @property
     def results_form(self) -> Form:
         """The form in which outputs are recorded; the calls of a training dialect are kept as
         native ones."""

@@ -32,7 +32,7 @@ from rods.buffers.run.locks import Ownership
 from rods.buffers.run.runfolder import LOGS
 from rods.buffers.usage import UsageLog
 from rods.commands import Json
-from rods.config import Operation, PolicySettings, Rollouts
+from rods.config import Operation, Rollouts
 from rods.console.output import print_result
 from rods.environments.loading import Environments
 from rods.episode.model_thread import ModelThread
@@ -240,8 +240,9 @@ class _Session:
                 max_reply_tokens=self.settings.max_tokens,
                 max_context_tokens=options.max_context,
             )
-            policy = PolicySettings(kind="transformers", model=str(source.path), dialect="hermes")
-            engine = LocalEngine.load_alone(source.path, limits, source.operation, policy)
+            engine = LocalEngine.load_alone(
+                source.path, limits, source.operation, output_sources.policy(self.settings)
+            )
             episodes.play_batches(engine, self.maker, left, in_flight, self._done, self.asked)
 
     def code(self) -> int:
@@ -270,11 +271,13 @@ class _Session:
         card = cards.card(
             self.chosen,
             settings.part,
-            [] if recorded else [episodes.shown(self.maker.job(task)) for task in self.chosen],
+            [] if recorded else [cards.shown(self.maker.job(task)) for task in self.chosen],
             history="recorded"
             if recorded
             else "tokens"
             if self.source.kind == "weights"
+            else "parts"
+            if settings.served
             else "messages",
             template=template,
             random_seeds={} if recorded else {"rollouts": episodes.RANDOM_SEED},
@@ -291,11 +294,11 @@ class _Session:
             budget = Budget(self.source.budgets, tokens=usage.tokens, requests=usage.requests)
             async with Client([endpoint], budget=budget, sink=usage) as client:
                 servers = [base for status in client.status() for base in status["servers"]]
-                ours = self.settings.protocol != "official"
+                ours = self.settings.protocol not in ("official", "native")
                 self._describe(
                     await episodes.rendered_template(endpoint.model, servers, keeps_reasoning=ours)
                 )
-                replies = partial(episodes.EndpointReplies, client, self.settings)
+                replies = partial(episodes.EndpointReplies, client, self.maker)
                 self.stopped = await episodes.play(
                     replies, self.maker, left, in_flight, self._done, self.asked
                 )

@@ -10,8 +10,9 @@ from cyclopts import Group, Parameter
 from cyclopts.types import NonNegativeInt, PositiveInt
 from pydantic import ValidationError
 
+from rods.analysis.containment import read_json
 from rods.canonical import JsonObject, frozen
-from rods.config import Budgets, Endpoint, Operation, read_config
+from rods.config import Budgets, Endpoint, Operation, PolicySettings, read_config
 from rods.errors import UserError
 from rods.evaluation import heldout
 from rods.family.benchmarks.benchmarks import named, packaged
@@ -30,6 +31,8 @@ from rods.files import BULK, sha256_of
 T = TypeVar("T")
 Precision = Literal["auto", "float32", "bf16"]
 Kind = Literal["endpoint", "weights", "results"]
+# what a policy says of its chat template
+_OWN = ("family", "chat_template_kwargs")
 
 
 def _options(title: str, place: int) -> Parameter:
@@ -70,6 +73,7 @@ class Options:
         name: what reports and the result folder call the policy
         key_env: the environment variable that holds the endpoint's key
         step: with --run: the checkpoint's step
+        chat_template_kwargs: further variables of the chat template, in JSON; default: the run's
         user_url: its OpenAI-compatible endpoint; several: replicas
         user_model: the model as that endpoint calls it
         user_key_env: the environment variable that holds that endpoint's key
@@ -110,6 +114,7 @@ class Options:
     name: Annotated[str, _about] = ""
     key_env: Annotated[str, _about] = ""
     step: Annotated[int | None, _about] = None
+    chat_template_kwargs: Annotated[str, _about] = ""
 
     user_url: Annotated[tuple[str, ...], _user] = ()
     user_model: Annotated[str, _user] = ""
@@ -187,6 +192,14 @@ def find(options: Options) -> Source:
     if options.run is not None:
         return _checkpoint(options.run, options)
     return _endpoint(options) if options.recorded is None else _files(options.recorded, options)
+
+
+def policy(settings: Settings) -> PolicySettings:
+    """Local weights as evaluation.json has them, with how their chat template is used."""
+    own = {name: settings.policy[name] for name in _OWN if name in settings.policy}
+    dialect = "native" if settings.protocol == "native" else "hermes"
+    fields = {"model": settings.policy["path"], "dialect": dialect, **own}
+    return _checked(PolicySettings, kind="transformers", **fields)
 
 
 def settings(source: Source, benchmark: Benchmark, options: Options) -> Settings:
@@ -309,7 +322,9 @@ def _endpoint(options: Options) -> Source:
         "name": options.name or endpoint.model,
         "model": endpoint.model,
     }
-    about |= {"extra": endpoint.extra} if endpoint.extra else {}
+    extra = {**endpoint.extra, **_template(options)}
+    endpoint = endpoint.model_copy(update={"extra": extra})
+    about |= {"extra": extra} if extra else {}
     limits = _checked(Budgets, **budgets)
     return Source("endpoint", about, endpoint=endpoint, budgets=limits, operation=operation)
 
@@ -322,6 +337,20 @@ def served_beside(role: str, options: Options) -> Endpoint:
     return _served(model, url, key_env, options)
 
 
+def _template(options: Options) -> JsonObject:
+    """The variables of the chat template on the command line. Raises UserError."""
+    if not options.chat_template_kwargs:
+        return {}
+    variables = read_json(options.chat_template_kwargs)
+    if not isinstance(variables, dict):
+        raise UserError(
+            "is no JSON object",
+            where="--chat-template-kwargs",
+            remedy="for instance '{\"enable_thinking\": false}'",
+        )
+    return {"chat_template_kwargs": variables}
+
+
 def _served(model: str, urls: tuple[str, ...], key_env: str, options: Options) -> Endpoint:
     waits = dict.fromkeys(("patience_seconds", "retry_seconds"), options.patience)
     return _checked(
@@ -329,7 +358,7 @@ def _served(model: str, urls: tuple[str, ...], key_env: str, options: Options) -
     )
 
 
-def _checked(kind: type[T], **fields: Any) -> T:
+def _checked(kind: type[T], /, **fields: Any) -> T:
     try:
         return kind(**fields)
     except ValidationError as error:
@@ -353,6 +382,8 @@ def _checkpoint(run: Path, options: Options) -> Source:
         "run": str(run.resolve()),
         "step": position.step,
         "attempt": position.attempt,
+        "path": str(checkpoint.policy.resolve()),
+        **{name: value for name in _OWN if (value := getattr(config.policy, name))},
     }
     source = Source(
         "weights",
@@ -375,11 +406,9 @@ def _computed(source: Source, options: Options) -> Source:
         update={name: value for name, value in changes.items() if value is not None}
     )
     precision = "bf16" if torch_settings.bf16(operation) else "float32"
-    return replace(
-        source,
-        about={**source.about, "precision": precision, "max_context": options.max_context},
-        operation=operation,
-    )
+    about = {**source.about, "precision": precision, "max_context": options.max_context}
+    about |= _template(options)
+    return replace(source, about=about, operation=operation)
 
 
 def _files(path: Path, options: Options) -> Source:

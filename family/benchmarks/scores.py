@@ -87,7 +87,8 @@ def lines(summary: JsonMapping) -> Iterator[str]:
     ends = summary["ends"]
     *_, benchmark = opened(Path(summary["folder"]))
     verdict = benchmark.measures[0]
-    calls = "native tool calls" if settings["form"] == "native" else "prompt mode"
+    native = "native" in (settings["form"], settings["protocol"])
+    calls = "native tool calls" if native else "prompt mode"
     yield f"{settings['policy'].get('name', '?')}: {summary['about']}"
     played = f"{settings['samples']} sample(s) a task, temperature {settings['temperature']:g}"
     yield f"protocol {settings['protocol']}, {calls}, documents {settings['documents']}, {played}"

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rods import dialects
 from rods.canonical import JsonMapping, JsonObject, content_id
 from rods.environments.base import reference
 from rods.environments.loading import Environments
@@ -30,7 +29,7 @@ class TaskFile(Benchmark):
     name = "tasks"
     kinds: Sequence[str] = TASK_TYPES
     measures: Sequence[str] = ("progress", "solved")
-    protocols: Sequence[folders.Protocol] = ("hermes", "tags", "compact")
+    protocols: Sequence[folders.Protocol] = ("hermes", "tags", "compact", "native")
     parts: Mapping[Part, str] = {"all": "the file's tasks"}
 
     def __init__(
@@ -91,10 +90,9 @@ class TaskMaker(Maker):
     `rods-train sft --teacher` imitates."""
 
     def __init__(self, environments: Environments, settings: Settings) -> None:
-        assert settings.protocol != "official"
         super().__init__(settings)
         self._players = Players(environments)
-        self._dialect = dialects.load(settings.protocol, settings.system_prompt)
+        self._dialect = self.trained()
         self._jobs: dict[str, Job] = {}  # the samples of a task share its ground truth
 
     def job(self, task: AnyTask, before: Episode | None = None) -> Job:

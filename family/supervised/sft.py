@@ -22,6 +22,7 @@ import math
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -36,6 +37,7 @@ from rods.canonical import JsonObject, keyed_random
 from rods.config import Config, PolicySettings, read_config
 from rods.conversations import Checks, Persona
 from rods.dialects import Dialect, Message
+from rods.dialects.served import Served
 from rods.environments.loading import Environments
 from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import NeedText, Reply, Trace
@@ -90,15 +92,15 @@ def warm_up(
     tasks = {
         task.id: task for task in load_tasks(settings.data, config.parent) if task.split == "train"
     }
+    dialect = _dialect(settings.policy)
     if teacher is None:
         with Environments(
             settings.operation.sandbox, beside(settings.data, config.parent)
         ) as environments:
             traces = demonstrate(list(tasks.values()), settings.policy, environments)
     else:
-        traces = _imitable(teacher, tasks, settings.policy.dialect, least)
+        traces = _imitable(teacher, tasks, dialect, least)
     if export is not None:
-        dialect = _dialect(settings.policy)
         lines = (
             line
             for trace in traces
@@ -110,7 +112,7 @@ def warm_up(
 
 
 def _imitable(
-    folder: Path, tasks: Mapping[str, AnyTask], dialect: str, least: float
+    folder: Path, tasks: Mapping[str, AnyTask], dialect: Dialect, least: float
 ) -> list[Trace]:
     """The episodes of a teacher without a fault; says how many have one, and which."""
     traces = taught(folder, list(tasks.values()), dialect)
@@ -299,28 +301,46 @@ def _policy(job: Job) -> Callable[[NeedText], Reply]:
     return lambda need: Reply(next(plan))
 
 
-def taught(folder: Path, tasks: Sequence[AnyTask], dialect: str) -> list[Trace]:
+def taught(folder: Path, tasks: Sequence[AnyTask], dialect: Dialect) -> list[Trace]:
     """The episodes of the evaluation in `folder` that belong to `tasks`, in the order in which they
-    ended. Raises UserError for another dialect's, and for a folder that keeps no conversations."""
+    ended. Calls that a server has read are written as the policy is to write them, without the
+    reasoning that it sent apart. Raises UserError for another dialect's, and for a folder that
+    keeps no conversations."""
     try:
-        protocol = orjson.loads(read_regular(folder / "evaluation.json")).get("protocol")
+        evaluation = orjson.loads(read_regular(folder / "evaluation.json"))
+        protocol = evaluation.get("protocol")
     except (OSError, ValueError) as error:
         remedy = "rods-eval run FOLDER --tasks FILE --split train --url ADDRESS --model NAME"
         raise UserError(f"is no evaluation ({error})", where=str(folder), remedy=remedy) from error
-    if protocol != dialect:
-        what = f"was played in the dialect {protocol!r}, and the policy is to learn {dialect!r}"
-        remedy = f"let the teacher play with --protocol {dialect}, or set policy.dialect"
+    if protocol != dialect.name:
+        own = dialect.name
+        what = f"was played in the dialect {protocol!r}, and the policy is to learn {own!r}"
+        remedy = f"let the teacher play with --protocol {own}, or set policy.dialect"
         raise UserError(what, where=str(folder), remedy=remedy)
     wanted = {task.id for task in tasks}
     records = (record for record in read(folder / "episodes.jsonl") if record["kind"] == "episode")
     try:
         results = [json.loads(record["result"]) for record in records if record["task"] in wanted]
-        return [Trace.from_json(result["trace"]) for result in results]
+        traces = [Trace.from_json(result["trace"]) for result in results]
+        served = protocol == "native" and evaluation["policy"]["kind"] == "endpoint"
+        return [_written(trace, dialect) for trace in traces] if served else traces
     except (KeyError, TypeError, ValueError) as error:
         remedy = "play the tasks of a file (--tasks) with this version of rods-eval"
         raise UserError(
             f"keeps no conversations ({error})", where=str(folder), remedy=remedy
         ) from error
+
+
+def _written(trace: Trace, dialect: Dialect) -> Trace:
+    def own(message: Message) -> Message:
+        if message.role != "assistant":
+            return message
+        parsed = Served().parse(message.content)
+        answer = parsed.answer or ""
+        text = dialect.write(parsed.calls) if parsed.calls else dialect.answer(answer)
+        return replace(message, content=text)
+
+    return replace(trace, messages=tuple(map(own, trace.messages)))
 
 
 def fault(trace: Trace, least: float = 0.0, held: int = 0) -> Fault | None:

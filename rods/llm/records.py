@@ -128,6 +128,7 @@ class ToolCall:
 
     name: str
     arguments: str
+    id: str = ""  # as the server sent it; empty: it sent none
 
 
 @frozen
@@ -149,6 +150,7 @@ class Completion:
     constrained: bool = False
     # it thought before it answered, in its text (<think>) or in a field of its own
     thought: bool = False
+    reasoning: JsonMapping = field(default_factory=dict)  # such fields, as the server calls them
     tool_calls: tuple[ToolCall, ...] = ()
     token_ids: tuple[int, ...] = ()  # vLLM with return_token_ids
     # of the answer's tokens, where /completions was asked for them

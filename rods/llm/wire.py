@@ -114,6 +114,7 @@ def decode(body: bytes, sent: Completion, seconds: float, key: Key = NO_KEY) -> 
     choice = reply["choices"][0] if reply["choices"] else None
     choice = choice if isinstance(choice, dict) else {}
     message = choice.get("message")
+    reasoning = _reasoning(message, key) if isinstance(message, dict) else {}
     content = _text(message.get("content") if isinstance(message, dict) else choice.get("text"))
     text = content or ""
     calls = _tool_calls(message.get("tool_calls"), key) if isinstance(message, dict) else ()
@@ -130,7 +131,8 @@ def decode(body: bytes, sent: Completion, seconds: float, key: Key = NO_KEY) -> 
         tokens_out=_count(counts.get("completion_tokens"))
         or math.ceil(len(text) / CHARACTERS_A_TOKEN),
         seconds=seconds,
-        thought=_thought(message, text),
+        thought=bool(reasoning or THOUGHTS.match(text)),
+        reasoning=reasoning,
         tool_calls=calls,
         token_ids=_ids(choice.get("token_ids")),
         logprobs=_logprobs(choice.get("logprobs")),
@@ -194,17 +196,14 @@ def _text(content: Any) -> str | None:
     return valid_unicode(content) if isinstance(content, str) else None
 
 
-def _thought(message: Any, text: str) -> bool:
-    """Whether a model thought first: servers that part thinking from text have it in a field of its
-    own."""
-    apart = (
-        [message.get(name) for name in ("reasoning_content", "reasoning")]
-        if isinstance(message, dict)
-        else []
-    )
-    return any(isinstance(thought, str) and thought.strip() for thought in apart) or bool(
-        THOUGHTS.match(text)
-    )
+def _reasoning(message: JsonObject, key: Key) -> JsonObject:
+    """What a model thought first, where its server parts that from the text."""
+    apart = {name: _text(message.get(name)) for name in ("reasoning_content", "reasoning")}
+    return {
+        name: key.heard(thought, MOST_TEXT)
+        for name, thought in apart.items()
+        if thought and thought.strip()
+    }
 
 
 def finish_of(reason: Any) -> Finish:
@@ -229,7 +228,9 @@ def _tool_calls(value: Any, key: Key) -> tuple[ToolCall, ...]:
         function = call.get("function") if isinstance(call, dict) else None
         if isinstance(function, dict) and isinstance(function.get("name"), str) and room:
             arguments = key.heard(_text(function.get("arguments")) or "", room)
-            calls.append(ToolCall(key.heard(function["name"], MOST_NAME), arguments))
+            name = key.heard(function["name"], MOST_NAME)
+            identifier = key.heard(_text(call.get("id")) or "", MOST_NAME)
+            calls.append(ToolCall(name, arguments, identifier))
             room -= len(arguments)
     return tuple(calls)
 

@@ -10,7 +10,7 @@ import sys
 
 from rods.calls import Call
 from rods.canonical import JsonMapping
-from rods.dialects.tags import Hermes
+from rods.dialects.served import Served
 from rods.environments.base import Environment, Parameter, Tool
 from rods.episode.drivers import Job, Running
 from rods.episode.engine import NeedText, Reply, Trace
@@ -21,9 +21,6 @@ HEARS = "Answer the user, and hear what they say next: nothing where that was al
 ANSWER = Tool(
     "answer", "", HEARS, (Parameter("text", {"type": "string"}, "what you say to the user"),)
 )
-# of what Hermes shows of a result
-OPENING = "<tool_response>\n"
-CLOSING = "\n</tool_response>"
 
 
 class ToolLoop:
@@ -32,25 +29,24 @@ class ToolLoop:
 
     def __init__(self, environment: Environment, task: AnyTask) -> None:
         goal = goal_of(environment, task)
-        self._running = Running(Job(task, environment, Hermes(), goal, max_steps=sys.maxsize))
+        self._running = Running(Job(task, environment, Served(), goal, max_steps=sys.maxsize))
         self._state = self._running.advance(None)
 
     def call(self, name: str, arguments: JsonMapping) -> str:
         """What the tool answers, or why it cannot be called; where the tool is `ANSWER`, what the
         user says next, empty where that was all."""
-        text = (
-            str(arguments.get("text"))
-            if name == ANSWER.name
-            else Hermes().write([Call(name, arguments)])
-        )
-        return self.reply(text)
+        if name == ANSWER.name:
+            return self.reply(str(arguments.get("text")))
+        return self._heard(Served().write([Call(name, arguments)]))
 
     def reply(self, text: str) -> str:
-        """The same for a reply in plain words. One that only looks like a call is no answer."""
+        """The same for a reply in plain words."""
+        return self._heard(Served().answer(text))
+
+    def _heard(self, reply: str) -> str:
         if isinstance(self._state, NeedText):
-            self._state = self._running.advance(Reply(text))
-        heard = self._state.messages[-1].content if isinstance(self._state, NeedText) else ""
-        return heard.removeprefix(OPENING).removesuffix(CLOSING)
+            self._state = self._running.advance(Reply(reply))
+        return self._state.messages[-1].content if isinstance(self._state, NeedText) else ""
 
     def trace(self) -> Trace:
         """The episode, which is over now: a turn that was not answered is not resolved."""

@@ -8,13 +8,12 @@ TRL documents all tools at once: those that a task holds out until a later turn 
 then.
 """
 
-from collections.abc import Callable, Sequence
-from inspect import Parameter as Argument, Signature
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Any
 
 import orjson
 
-from rods.canonical import JsonMapping, JsonObject
+from rods.canonical import JsonObject
 from rods.environments.base import Tool
 from rods.environments.loading import Environments
 from rods.episode.rewards import score
@@ -22,23 +21,16 @@ from rods.errors import UserError
 from rods.tasks import AnyTask
 from rods.trainer.adapters.tool_loop import ANSWER, ToolLoop
 
-TYPES = {
-    "string": str,
-    "integer": int,
-    "number": float,
-    "boolean": bool,
-    "array": list,
-    "object": dict,
-}
-
 
 class Episode:
-    """One rollout. The methods that a world's tools become stand in a class of it (`World`)."""
+    """One rollout. A world's tools are attributes that can be called."""
 
     loop: ToolLoop
 
     def __init__(self, world: "World") -> None:
         self._world = world
+        for tool in world.tools:
+            setattr(self, tool.name, ToolMethod(self, tool))
 
     def reset(self, record: str, **_: Any) -> None:
         """Begins an episode of the task in a row's column `record`."""
@@ -52,20 +44,15 @@ class World:
     def __init__(self, name: str) -> None:
         self.environment = Environments().load(name)
         tools = self.environment.tools()
-        try:
-            if taken := {*tools} & {*vars(Episode), ANSWER.name, "loop", "get_reward"}:
-                raise ValueError(f"{min(taken)!r} is one already")
-            self._class = type(
-                "World",
-                (Episode,),
-                {tool.name: _method(tool) for tool in (*tools.values(), ANSWER)},
-            )
-        except ValueError as error:
+        own = {*vars(Episode), ANSWER.name, "loop", "get_reward"}
+        if taken := [tool for tool in tools if tool in own or tool.startswith("_")]:
             raise UserError(
-                f"its tools become methods for TRL, and {error}",
+                f"its tools become methods for TRL, which cannot have one called {taken[0]!r}",
                 where=f"environment {name!r}",
                 remedy="train in it by `rods-train`",
-            ) from error
+            )
+        self.tools = (*tools.values(), ANSWER)
+        self._class = type("World", (Episode,), dict.fromkeys((*tools, ANSWER.name), _listed))
 
     def __call__(self) -> Episode:
         """A new instance, for TRL's `environment_factory`."""
@@ -98,35 +85,19 @@ class World:
         return [score(episode.loop.trace(), "progress").reward for episode in environments]
 
 
-def _method(tool: Tool) -> Callable[..., str]:
-    """`tool` as a method with its name, signature and document, from which transformers makes its
-    schema. Raises ValueError where an argument's name is none in Python."""
+class ToolMethod(dict[str, Any]):
+    """A tool of `episode` as TRL has it: called by name, and documented by the schema that it is.
+    Of a method TRL would make a schema from type hints, which say less."""
 
-    def method(self: Episode, **arguments: Any) -> str:
-        return self.loop.call(tool.name, arguments)
+    def __init__(self, episode: Episode, tool: Tool) -> None:
+        super().__init__(type="function", function=tool.schema())
+        self.__name__ = tool.name
+        self._episode = episode
 
-    takes = [Argument(each.name, Argument.KEYWORD_ONLY, annotation=_type(each.schema),
-                      default=Argument.empty if each.required else each.default)
-             for each in tool.parameters]  # fmt: skip
-    method.__name__ = tool.name
-    signature = Signature([Argument("self", Argument.POSITIONAL_ONLY), *takes])
-    method.__signature__ = signature  # type: ignore[attr-defined]
-    method.__annotations__ = {each.name: each.annotation for each in takes}
-    lines = [
-        f"    {each.name}: {' '.join((each.description or each.name).split())}"
-        for each in tool.parameters
-    ]
-    method.__doc__ = "\n".join(
-        [" ".join(tool.description.split()), *(["", "Args:", *lines] if lines else [])]
-    )
-    return method
+    def __call__(self, /, **arguments: Any) -> str:
+        return self._episode.loop.call(self.__name__, arguments)
 
 
-def _type(schema: JsonMapping) -> Any:
-    """The type hint that transformers turns into `schema`, as far as there is one: limits are left
-    out."""
-    if "enum" in schema:
-        return Literal[tuple(schema["enum"])]
-    if schema.get("type") == "array" and "items" in schema:
-        return list[_type(schema["items"])]  # type: ignore[misc]
-    return TYPES.get(schema.get("type", ""), Any)
+def _listed(episode: Episode) -> None:
+    """Stands in the class under a tool's name, where TRL looks for methods; an instance has its
+    `ToolMethod` there."""

@@ -5,15 +5,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from rods import dialects
-from rods.canonical import frozen
+from rods.canonical import JsonObject, frozen
 from rods.dialects import Dialect
 from rods.episode.drivers import Job
 from rods.episode.engine import MAX_STEPS, NeedVerdict, Trace
 from rods.episode.goals import GroundTruth
 from rods.family.benchmarks.bfcl import results, scorer
 from rods.family.benchmarks.bfcl.decoding import decode, executed
-from rods.family.benchmarks.bfcl.dialects import FORMS
+from rods.family.benchmarks.bfcl.dialects import FORMS, Native
 from rods.family.benchmarks.bfcl.harness import harness
 from rods.family.benchmarks.contract import Benchmark, Scores
 from rods.family.benchmarks.episodes import Maker
@@ -89,7 +88,7 @@ class BfclBenchmark(ResultFiles):
     title = "BFCL multi-turn"
     kinds = TASK_TYPES
     measures: Sequence[str] = ("official", "strict", "progress")
-    protocols: Sequence[Protocol] = ("official", "tags", "hermes", "compact")
+    protocols: Sequence[Protocol] = ("official", "native", "tags", "hermes", "compact")
     documents: Sequence[Documents] = ("full", "signatures")
     part = "held-out"
     parts = {
@@ -145,10 +144,17 @@ class EpisodeMaker(Maker):
             dialect = FORMS[settings.form](self.harness, owners, settings.documents)
             steps = self.harness.steps
         else:
-            dialect = dialects.load(settings.protocol, settings.system_prompt)
+            dialect = self.trained()
             steps = MAX_STEPS
         goal = self.judge.goal(script)
         return Job(script, self.judge.bfcl, dialect, goal, max_steps=steps, visible_only=False)
+
+    def returned(self, job: Job, turn: int) -> list[JsonObject]:
+        if not isinstance(job.dialect, Native):
+            return []
+        later = sorted(job.task.later_tools.items())
+        names = [name for at, tools in later if at <= turn for name in tools]
+        return job.dialect.tools(names, returned=True)
 
     def result(self, job: Job, trace: Trace) -> Any:
         return results.outputs(trace, job.dialect)

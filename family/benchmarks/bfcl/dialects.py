@@ -5,7 +5,7 @@ An output that cannot be decoded, or decodes to no call, ends the turn; nothing 
 about. Run these with `Harness.steps` replies a turn and without `visible_only`: the official
 executor answers for hidden tools, too.
 
-Native replies are text, too (rods.family.benchmarks.episodes). A dialect serves one task, because
+Native replies are text, too (rods.dialects.served). A dialect serves one task, because
 the tools of its classes decide how a call string is read.
 """
 
@@ -17,10 +17,10 @@ import orjson
 from rods.calls import Call
 from rods.canonical import JsonMapping, JsonObject
 from rods.dialects import NO_TOOLS, Message, Parsed, RoleAndText
+from rods.dialects.served import Served
 from rods.environments.base import Result, Tool
 from rods.family.benchmarks.bfcl.decoding import decode, executed
 from rods.family.benchmarks.bfcl.harness import Harness
-from rods.family.benchmarks.episodes import NativeText
 from rods.family.benchmarks.folder import Documents, Form
 from rods.tasks import RETURN_SENTENCE
 
@@ -44,26 +44,16 @@ class _Official:
         self.owners = owners
         self.documents = documents
 
-    def beside(self, tools: Sequence[Tool]) -> tuple[str, ...]:
-        return ()
-
     def parse(self, text: str, tools: Mapping[str, Tool] = NO_TOOLS) -> Parsed:
-        strings = decode(self.step(text), self.form)
+        strings = decode(self.step(text), self.form)  # type: ignore[attr-defined]
         if not strings:
             return Parsed(answer=text)
         calls = _Calls(executed(string, self.owners) for string in strings)
         calls.strings = strings
         return Parsed(calls=calls)
 
-    def step(self, text: str) -> Any:
-        """The reply as BFCL's result files keep it."""
-        return text
-
     def complaint(self, error: str) -> RoleAndText:
         return "user", error
-
-    def answer(self, text: str) -> str:
-        return text
 
 
 class Prompted(_Official):
@@ -89,30 +79,37 @@ class Prompted(_Official):
     def write(self, calls: Sequence[Call]) -> str:
         return f"[{', '.join(map(str, calls))}]"
 
+    def beside(self, tools: Sequence[Tool]) -> tuple[str, ...]:
+        return ()
+
+    def answer(self, text: str) -> str:
+        return text
+
+    def step(self, text: str) -> Any:
+        """The reply as BFCL's result files keep it."""
+        return text
+
     def _shown(self, tools: Sequence[Tool], *, returned: bool) -> Sequence[Any]:
         if self.documents == "signatures":
             return [tool.signature() for tool in tools]
         return self.harness.documents([tool.name for tool in tools], returned=returned)
 
 
-class Native(NativeText, _Official):
-    """Native tool calls: no system prompt; tools travel beside the messages (`tools`)."""
+class Native(_Official, Served):
+    """Native tool calls: no system prompt; tools travel beside the messages."""
 
     form = "native"
 
     def user(self, text: str, returned: Sequence[Tool]) -> str:
         return self.harness.returned_native if returned and text == RETURN_SENTENCE else text
 
-    def step(self, text: str) -> Any:
-        reply = orjson.loads(text)
-        return [{name: arguments} for name, arguments in reply["calls"]] or reply["content"]
+    def beside(self, tools: Sequence[Tool]) -> tuple[str, ...]:
+        shown = self.tools([tool.name for tool in tools], returned=False)
+        return tuple(orjson.dumps(tool).decode() for tool in shown)
 
-    def tools(self, visible: Sequence[str], returned: Sequence[str]) -> list[JsonObject]:
-        """The tools of a request: those visible from the start, then those that have returned."""
-        documents = [
-            *self.harness.documents(visible),
-            *self.harness.documents(returned, returned=True),
-        ]
+    def tools(self, names: Sequence[str], *, returned: bool) -> list[JsonObject]:
+        """Tools of a request: those visible from the start, or those that have `returned`."""
+        documents = self.harness.documents(names, returned=returned)
         if self.documents == "signatures":
             documents = [
                 {"name": full["name"], "description": "", "parameters": _bare(full["parameters"])}

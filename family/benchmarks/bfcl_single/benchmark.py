@@ -7,18 +7,19 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import orjson
+
 from rods.calls import Call
-from rods.canonical import JsonObject
 from rods.dialects import Message
 from rods.environments.base import reference
 from rods.environments.registry import declared
 from rods.episode.drivers import Job
 from rods.episode.engine import NeedText, Reply, StepTrace, Trace, TurnTrace
 from rods.family.benchmarks.bfcl.benchmark import ResultFiles
-from rods.family.benchmarks.bfcl.dialects import Native, Prompted
+from rods.family.benchmarks.bfcl.dialects import FORMS, Native, Prompted
 from rods.family.benchmarks.bfcl.harness import harness, right_answers
 from rods.family.benchmarks.bfcl_single import matching, source_text
-from rods.family.benchmarks.episodes import Maker, Unjudged, reply_text
+from rods.family.benchmarks.episodes import Maker, Unjudged
 from rods.family.benchmarks.folder import Episode, Form, Score, Settings
 from rods.tasks import AnyTask, Task
 from rods.worlds import bfcl
@@ -133,17 +134,6 @@ class SingleTurn(Job):
         return Trace(self.task.id, (TurnTrace((StepTrace(reply.text),)),), end, 1, messages)
 
 
-class _AskedNatively(Native):
-    """Native calls of an item's own functions."""
-
-    item: Item
-
-    def tools(self, visible: Sequence[str], returned: Sequence[str]) -> list[JsonObject]:
-        return self.harness.native_tools(
-            self.harness.hinted(self.item.documents, self.item.category)
-        )
-
-
 class SingleTurnMaker(Maker):
     """The `Maker` of single turns."""
 
@@ -154,28 +144,30 @@ class SingleTurnMaker(Maker):
 
     def job(self, task: AnyTask, before: Episode | None = None) -> Job:
         item = self.items[task.provenance["id"]]
-        native = self.settings.form == "native"
-        dialect: Prompted | _AskedNatively
+        dialect = FORMS[self.settings.form](self.words, {})
+        documents = self.words.hinted(item.documents, item.category)
         messages = [(one["role"], one["content"]) for one in item.question]
-        if native:
-            dialect = _AskedNatively(self.words, {})
-            dialect.item = item
-            messages = [
-                (role, reply_text(text, []) if role == "assistant" else text)
-                for role, text in messages
-            ]
+        own = messages.pop(0)[1] if messages[0][0] == "system" else ""
+        if self.settings.form == "native":
+            tools = [orjson.dumps(tool).decode() for tool in self.words.native_tools(documents)]
+            opening = Message("system", own, tuple(tools))
         else:
-            dialect = Prompted(self.words, {})
-            documents = self.words.hinted(item.documents, item.category)
             system = self.words.system_prompt(documents)
-            own = messages.pop(0)[1] if messages[0][0] == "system" else ""
-            messages.insert(0, ("system", f"{system}\n\n{own}" if own else system))
-        prompt = tuple(Message(role, text) for role, text in messages)  # type: ignore[arg-type]
+            opening = Message("system", f"{system}\n\n{own}" if own else system)
+        rest = [
+            Message(role, dialect.answer(text) if role == "assistant" else text)  # type: ignore[arg-type]
+            for role, text in messages
+        ]
         world = bfcl.environment()
         return SingleTurn(
-            task, world, dialect, Unjudged(), world=lambda: world.reset(None), asked=prompt
+            task,
+            world,
+            dialect,
+            Unjudged(),
+            world=lambda: world.reset(None),
+            asked=(opening, *rest),
         )
 
     def result(self, job: Job, trace: Trace) -> Any:
-        assert isinstance(job.dialect, (Prompted, _AskedNatively))
+        assert isinstance(job.dialect, (Prompted, Native))
         return job.dialect.step(trace.turns[0].steps[0].text)

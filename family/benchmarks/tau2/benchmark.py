@@ -10,6 +10,7 @@ from typing import Any
 from rods.calls import Call
 from rods.canonical import JsonMapping
 from rods.conversations import Persona, Rubric
+from rods.dialects.served import Served
 from rods.dialects.tags import Hermes
 from rods.environments.base import reference
 from rods.environments.workers.worker import Overrun
@@ -19,7 +20,7 @@ from rods.family.benchmarks.contract import Benchmark
 from rods.family.benchmarks.episodes import Maker, Unjudged, user_text
 from rods.family.benchmarks.folder import Episode, Score, Settings
 from rods.family.benchmarks.tau2.conversation import Talk, TalkJob, World
-from rods.family.benchmarks.tau2.domains import Domain, Native
+from rods.family.benchmarks.tau2.domains import Domain
 from rods.family.benchmarks.tau2.package import DECLARED, WHEEL, worker
 from rods.tasks import AnyTask, OpenTask
 
@@ -102,11 +103,8 @@ class TalkMaker(Maker):
         super().__init__(settings)
         self._rules = benchmark.rules
         self._domains = benchmark.domains
-        native = settings.form == "native"
-        self._dialects = {
-            name: Native(domain.tools()) if native else Hermes()
-            for name, domain in self._domains.items()
-        }
+        # the package itself knows native calls alone
+        self._dialect = Served() if settings.form == "native" else Hermes()
 
     def job(self, task: AnyTask, before: Episode | None = None) -> Job:
         name = task.provenance["kind"]
@@ -114,7 +112,7 @@ class TalkMaker(Maker):
         return TalkJob(
             task,
             self._domains[name],
-            self._dialects[name],
+            self._dialect,
             Unjudged(),
             user=partial(self._says, talk, task.id),
             world=partial(World, talk),

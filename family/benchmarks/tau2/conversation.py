@@ -10,11 +10,11 @@ import orjson
 from rods.calls import Call
 from rods.canonical import JsonMapping, JsonObject, frozen
 from rods.dialects import Message
+from rods.dialects.served import Served
 from rods.environments.base import Result
 from rods.environments.workers.worker import Overrun
 from rods.episode.engine import NeedCalls, NeedText, NeedUser, Reply, Request, Trace
 from rods.family.benchmarks.episodes import ItemJob
-from rods.family.benchmarks.tau2.domains import Native
 from rods.family.benchmarks.tau2.package import worker
 from rods.faults import End
 from rods.worlds.pinned import OnlyCalled
@@ -109,7 +109,7 @@ class TalkJob(ItemJob):
         talk.messages.append({"role": "assistant", "content": greeting})
         tools = [self.environment.tools()[name] for name in task.tools]
         prompt = [
-            Message("system", dialect.system(tools, task.system)),
+            Message("system", dialect.system(tools, task.system), dialect.beside(tools)),
             Message("assistant", dialect.answer(greeting)),
         ]
         exchanges: list[tuple[str, str]] = []
@@ -141,7 +141,7 @@ class TalkJob(ItemJob):
                     talk.errors += 1
                 elif parsed.calls:
                     beside = (
-                        orjson.loads(reply.text)["content"] if isinstance(dialect, Native) else None
+                        orjson.loads(reply.text)["content"] if isinstance(dialect, Served) else None
                     )
                     talk.say("assistant", beside, parsed.calls)
                     results = list((yield NeedCalls(parsed.calls, tuple(exchanges))))

@@ -15,6 +15,7 @@ from datasets import load_dataset
 from safetensors.torch import load_file
 from trl import data_utils
 
+from rods import dialects
 from rods.config import PolicySettings, read_config
 from rods.conversations import Persona
 from rods.dialects import Message
@@ -319,7 +320,7 @@ def test_a_teacher_behind_an_endpoint_is_imitated_but_for_its_faults(
     other = config(Path(), base, **changes | {"policy.dialect": "compact"})
     assert run(["sft", "--config", str(other), "--teacher", "taught", "--out", "x"]) == EXIT_USER
     assert "dialect" in capsys.readouterr().err
-    kept = taught(Path("taught"), generated[2:], "hermes")
+    kept = taught(Path("taught"), generated[2:], dialects.load("hermes"))
     # no other task's, held-out ones' say
     assert {trace.task for trace in kept} == {task.id for task in generated[2:]}
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from rods.calls import Call
 from rods.canonical import keyed_random
-from rods.dialects.tags import Hermes
+from rods.dialects.served import Served
 from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import Reply
 from rods.episode.goals import goal_of
@@ -43,9 +43,9 @@ def moves(task: Task) -> list[Call | str]:
 
 
 def ours(task: Task) -> tuple[list[Line], int]:
-    """The transcript by our engine, in which Hermes is spoken, and how many turns were resolved."""
+    """The transcript by our engine, and how many turns were resolved."""
     environment = load("desk")
-    dialect = Hermes()
+    dialect = Served()
     left = iter(moves(task))
 
     def reply(move: Call | str) -> Reply:
@@ -65,7 +65,5 @@ def ours(task: Task) -> tuple[list[Line], int]:
         for step in turn.steps:
             for call, result in zip(step.calls, step.results, strict=True):
                 lines += [("call", call), ("result", result.text)]
-            if step.calls:
-                next(texts)  # how Hermes shows results
-        lines.append(("answer", turn.steps[-1].text))
+        lines.append(("answer", dialect.parse(turn.steps[-1].text).answer))
     return lines, trace.resolved

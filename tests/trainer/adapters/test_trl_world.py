@@ -3,9 +3,11 @@ of ours."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -41,25 +43,43 @@ def tokenizer(texts: list[str]) -> Any:
     return fast
 
 
-def test_tools_are_documented_as_they_are() -> None:
-    from transformers.utils import get_json_schema
-
+@pytest.mark.parametrize("name", ["desk", "bfcl"])
+def test_a_chat_template_is_given_the_schemas_as_they_are(name: str) -> None:
     from rods.trainer.adapters.trl_world import World
 
-    world = World("desk")
-    for name, tool in load("desk").tools().items():
-        made = get_json_schema(getattr(world(), name))["function"]
-        own = tool.schema()
-        assert made["name"] == own["name"] and made["description"] == own["description"]
-        assert made["parameters"].get("required", []) == own["parameters"]["required"]
-        for argument, schema in own["parameters"]["properties"].items():
-            shown = made["parameters"]["properties"][argument]
-            assert {key: shown.get(key) for key in ("type", "enum")} == {
-                key: schema.get(key) for key in ("type", "enum")
-            }
-            assert shown["description"] == schema.get("description", argument)
+    if name == "bfcl":
+        pytest.importorskip("rods.worlds.bfcl").fetch()
+    world = World(name)
+    episode = world()
+    tools = load(name).tools()
+    speaks = tokenizer(["a"])
+    speaks.chat_template = "{{ tools | tojson }}"
+    shown = speaks.apply_chat_template(
+        [{"role": "user", "content": "a"}],
+        tools=[getattr(episode, tool) for tool in tools],
+        tokenize=False,
+    )
+    assert json.loads(shown) == [
+        {"type": "function", "function": tool.schema()} for tool in tools.values()
+    ]
+    assert {"desk": "maxLength", "bfcl": "default"}[name] in shown
+
+
+def test_tasks_of_another_world_and_tools_that_cannot_be_methods_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from rods.trainer.adapters import trl_world
+
     with pytest.raises(UserError, match="lives in 'desk' → give tasks of 'repository'"):
-        World("repository").row(tasks(1)[0])
+        trl_world.World("repository").row(tasks(1)[0])
+    desk = load("desk")
+    for name in ("reset", "answer", "_hidden"):
+        taken = SimpleNamespace(name="desk", tools=lambda name=name: {**desk.tools(), name: None})
+        monkeypatch.setattr(
+            "rods.environments.loading.Environments.load", lambda *_, taken=taken: taken
+        )
+        with pytest.raises(UserError, match=f"cannot have one called '{name}'"):
+            trl_world.World("desk")
 
 
 @pytest.mark.timeout(1200)
@@ -87,6 +107,7 @@ def test_tasks_are_the_same_in_trls_tool_loop(
             said = []
             for ids in prompt_ids:
                 prompt = speaks.decode(ids)
+                assert '"maxLength"' in prompt
                 task = script[re.findall(r"task ([0-9a-f]{20})", prompt)[0]]
                 made = prompt.count("<|im_start|>assistant")
                 move = moves(task)[made - 1]
@@ -142,6 +163,11 @@ def test_tasks_are_the_same_in_trls_tool_loop(
             output_dir=str(tmp_path), use_cpu=True, report_to=[], disable_tqdm=True, **arguments
         ),
     )
+    documented = [tool.schema() for tool in world.tools]
+    assert sorted(tool["function"]["name"] for tool in trainer.tools) == sorted(
+        schema["name"] for schema in documented
+    )
+    assert all(tool["function"] in documented for tool in trainer.tools)
     monkeypatch.setattr(trainer, "compute_loss", lambda *_, **__: torch.zeros(()))
     trainer.evaluate()
     assert found.keys() == script.keys()

@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from rods.dialects.served import reply_text
 from rods.environments.workers.worker import Worker, WorkerSpec
 from rods.episode.drivers import Job
 from rods.episode.engine import NeedText, Reply
 from rods.family.benchmarks.bfcl.scorer import Scorer
-from rods.family.benchmarks.episodes import Replies, messages, reply_text
+from rods.family.benchmarks.episodes import Replies, messages, request_tools
 from rods.family.benchmarks.folder import Episode, Form
 from rods.functions import named_function
 
@@ -97,9 +98,7 @@ class Played(Replies):
         native = dialect.form == "native"
         shown = messages(need.messages) if native else [dict(message) for message in need.messages]
         self._asked.append(json.loads(json.dumps(shown)))
-        body = {"messages": shown} | (
-            {"tools": dialect.tools(self.job.task.tools, ())} if native else {}
-        )
+        body = {"messages": shown} | ({"tools": request_tools(need.messages)} if native else {})
         made = self._player(body)
         if not native:
             return Reply(made)

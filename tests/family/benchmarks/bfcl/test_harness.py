@@ -6,12 +6,14 @@ import pytest
 
 from rods.calls import Call
 from rods.dialects import Message
+from rods.dialects.served import reply_text
 from rods.environments.base import Result
 from rods.environments.workers.worker import Worker, WorkerSpec
-from rods.family.benchmarks.bfcl.benchmark import EpisodeJudge
+from rods.family.benchmarks.bfcl.benchmark import EpisodeJudge, EpisodeMaker
 from rods.family.benchmarks.bfcl.dialects import Native, Prompted
 from rods.family.benchmarks.bfcl.harness import Harness, harness
-from rods.family.benchmarks.episodes import messages, reply_text
+from rods.family.benchmarks.episodes import messages, request_tools
+from rods.family.benchmarks.folder import Settings
 from rods.tasks import RETURN_SENTENCE, Task
 from rods.worlds.bfcl.world import Bfcl
 from tests.family.benchmarks.bfcl.official_prompts import TARGET
@@ -57,18 +59,14 @@ def test_every_prompt_is_the_harness_s_own(
 
 
 def test_native_tools_are_converted_as_the_harness_does_turn_by_turn(
-    words: Harness, official: dict[str, Any], tasks: list[Task]
+    bfcl: Bfcl, official: dict[str, Any], tasks: list[Task]
 ) -> None:
+    maker = EpisodeMaker(bfcl, Settings({}, form="native"))
     for task in [task for task in tasks if task.type in TYPES][::4]:
-        dialect = Native(words, {})
+        job = maker.job(task)
+        first: Any = next(job.engine())
         for turn, theirs in enumerate(official[task.provenance["id"]]["tools"]):
-            held_out = [
-                name
-                for until, names in sorted(task.later_tools.items())
-                if until <= turn
-                for name in names
-            ]
-            assert dialect.tools(task.tools_at(0), held_out) == theirs
+            assert request_tools(first.messages) + maker.returned(job, turn) == theirs
 
 
 def test_a_turn_may_have_twenty_steps_with_calls_and_an_answer(words: Harness) -> None:
@@ -96,7 +94,7 @@ def test_signatures_are_a_line_a_tool_in_the_same_prompt(bfcl: Bfcl, words: Harn
     short = Prompted(words, {}, "signatures").system(tools)
     assert full.split("[func_name1")[0] == short.split("[func_name1")[0]
     assert '"mv(source: string, destination: string)"' in short and len(short) < len(full) / 3
-    native = Native(words, {}, "signatures").tools(["mv"], [])
+    native = Native(words, {}, "signatures").tools(["mv"], returned=False)
     assert native[0]["function"]["parameters"]["properties"]["source"] == {
         "type": "string",
         "description": "",
@@ -110,7 +108,8 @@ def test_a_native_conversation_pairs_results_with_calls() -> None:
             Message("system", ""),
             Message("user", "go"),
             Message("assistant", said),
-            Message("tool", '["files", "there"]'),
+            Message("tool", "files"),
+            Message("tool", "there"),
             Message("assistant", reply_text("done", [])),
         ]
     )
@@ -145,9 +144,9 @@ def test_results_of_calls_that_are_shown_as_text_come_from_the_user(
     dialect = Native(words, {"ls": "GorillaFileSystem", "mean": "MathAPI"})
     calls = dialect.parse(said).calls
     assert [call.name for call in calls][:1] == ["ls"] and len(calls) == 2, "they are carried out"
-    (results,) = dialect.observation(calls, [Result("files"), Result("no such number")])
-    assert results.role == "tool"
-    assert messages([Message("assistant", said), results, Message("user", "go on")]) == [
+    results = dialect.observation(calls, [Result("files"), Result("no such number")])
+    assert [result.role for result in results] == ["tool"] * 2
+    assert messages([Message("assistant", said), *results, Message("user", "go on")]) == [
         {"role": "assistant", "content": f'so\nls {{}}\nmean {{"numbers": [{number}]}}'},
         {"role": "user", "content": "files\nno such number"},
         {"role": "user", "content": "go on"},

@@ -55,14 +55,16 @@ def test_scores_and_official_verdicts_agree_in_every_protocol(
     folder, prompted = finished
     native = evaluate("run", tmp_path / "n", *at(stub), *TASKS, "--calls", "native")
     dialect = evaluate("run", tmp_path / "d", *at(stub), *TASKS, "--protocol", "tags")
+    own = evaluate("run", tmp_path / "o", *at(stub), *TASKS, "--protocol", "native")
     assert prompted["complete"] and prompted["scores"] == native["scores"] == dialect["scores"]
+    assert own["scores"] == native["scores"]
     scores = prompted["scores"]["held-out"]["all"]
     assert (
         0 < scores["official"]["mean"] < 1
         and scores["progress"]["mean"] > scores["official"]["mean"]
     )
     assert prompted["scores"]["test"]["miss_func"]["official"]["tasks"] < 9
-    for where in (folder, tmp_path / "n", tmp_path / "d"):
+    for where in (folder, tmp_path / "n", tmp_path / "d", tmp_path / "o"):
         checked = evaluate("check", where)
         assert (checked["episodes"], checked["equal"]) == (9, 9)
         assert checked["valid"] == round(9 * scores["official"]["mean"])
@@ -105,7 +107,7 @@ def test_the_card_stands_in_the_report_in_its_json_and_before_the_episodes(
     ):
         assert part in text
     native = evaluate("run", tmp_path / "n", *at(stub), *TASKS, "--calls", "native")["card"]
-    assert different(card, native) == ["prompts"]
+    assert different(card, native) == ["prompts", "history"]
 
 
 def test_episodes_under_two_cards_are_told(

@@ -17,7 +17,7 @@ from rods.family.benchmarks.benchmarks import named
 from rods.family.benchmarks.bfcl_single import source_text
 from rods.family.benchmarks.bfcl_single.benchmark import Item, SingleTurns, right
 from rods.family.benchmarks.contract import chosen
-from rods.family.benchmarks.episodes import messages
+from rods.family.benchmarks.episodes import messages, request_tools
 from rods.family.benchmarks.folder import Form, Settings, episodes
 from rods.family.benchmarks.main import run
 from rods.worlds.bfcl.world import Bfcl
@@ -66,11 +66,9 @@ def test_prompts_and_native_tools_are_the_harness_s(benchmark: SingleTurns, bfcl
         need = next(prompted.job(task).engine())
         assert isinstance(need, NeedText)
         assert [dict(message) for message in need.messages] == official[name]["first"]
-        job = native.job(task)
-        dialect: Any = job.dialect
-        assert dialect.tools((), ()) == official[name]["tools"][0]
-        asked_natively = next(job.engine())
+        asked_natively = next(native.job(task).engine())
         assert isinstance(asked_natively, NeedText)
+        assert request_tools(asked_natively.messages) == official[name]["tools"][0]
         assert messages(asked_natively.messages) == [
             dict(one) for one in benchmark.items[name].question
         ]

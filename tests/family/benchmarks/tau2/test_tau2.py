@@ -23,12 +23,13 @@ from bench.fixtures.tau2_player import way_of
 from rods.buffers.log.tail import read
 from rods.calls import Call
 from rods.canonical import keyed_random
+from rods.dialects.served import reply_text
 from rods.environments.workers.worker import Worker
 from rods.episode.drivers import run_episode
 from rods.episode.engine import NeedCalls, NeedText, Reply
 from rods.errors import InfrastructureError, UserError
 from rods.evaluation import card
-from rods.family.benchmarks.episodes import messages, reply_text
+from rods.family.benchmarks.episodes import messages
 from rods.family.benchmarks.folder import Episode, Form, Settings, cards, episodes
 from rods.family.benchmarks.guard import guarded
 from rods.family.benchmarks.tau2 import package
