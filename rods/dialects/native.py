@@ -81,7 +81,10 @@ class Native:
     def _argument(self, value: Any) -> str:
         if isinstance(value, list | dict):
             return self._dumped(value)
-        return self._markless(repr(value))
+        if not isinstance(value, str):
+            return str(value)
+        text = value.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n")
+        return self._markless(f"'{text}'").replace("\r", "\\r")
 
     def _braced(self, calls: Sequence[Call], number: int) -> str:
         name = self.family.form.name.format(name=calls[0].name)

@@ -74,45 +74,55 @@ class Reader:
     def _reply(self, text: str, tools: Tools) -> Parsed:
         keys = {self.family.form.arguments, self.family.form.arguments_also}
         bare = not self.family.open and '"name"' in text and any(f'"{key}"' in text for key in keys)
+        think = self.family.think or ("", "")
+        last = text.rfind(self.family.close.strip()) if self.family.prose else len(text)
         calls: list[Call] = []
         spoken: list[str] = []
         attempted = False
         thought = False
-        place = 0
+        unsaid = place = 0
         while len(calls) <= MAX_CALLS:
-            start = _blanks(text, place)
-            if bare and not spoken and text[start : start + 1] in ("{", "["):
-                kind = "call"
+            match = self._marker.search(text, place)
+            kind = self.markers[match[0]] if match else ""
+            start = match.end() if match else len(text)
+            if (
+                kind == "call"
+                and not calls
+                and last < start
+                and _next(text, start) not in ("{", "[")
+            ):
                 place = start
-                bare = False
-            elif match := self._marker.search(text, place):
-                kind = self.markers[match[0]]
-                if said := text[place : match.start()].strip():
-                    spoken.append(said)
-                place = match.end()
-            else:
-                break
+                continue
+            if bare and not spoken and _next(text, place) in ("{", "["):
+                kind = "call"
+                start = place
+            elif said := text[unsaid : match.start() if match else start].strip():
+                spoken.append(said)
+            bare = bare and kind in ("think", "thought")
+            unsaid = place = start
             if kind == "think":
                 thought = True
-                place = _thought(text, place, self.family)
+                unsaid = place = _until(text, place, think[1])[1]
             elif kind == "thought":
-                if thought or calls or attempted:
-                    raise _Broken("thinking is closed that was not opened")
+                if thought or attempted or (calls and not self.family.prose):
+                    raise _Broken(f"{think[1]} closes no {think[0]}, or closes it twice")
                 thought = True  # the prompt opened it
+                calls.clear()
                 spoken.clear()
             elif kind == "call":
                 parsed, place = _call(text, place, self.family, tools)
                 if parsed.error is not None:
                     return parsed
                 calls += parsed.calls
+                unsaid = place
             elif kind == "stray":
-                raise _Broken(f"{match[0]} stands outside of a call")
+                raise _Broken(f"{text[:start][-20:]!r} stands outside of a call")
+            elif not kind:
+                break
             attempted = attempted or kind == "section"
         if attempted and not calls:
             raise _Broken(f"{self.family.section[0]} opens a section without calls")
-        if calls:
-            return Parsed.made(calls)
-        return Parsed(answer="\n".join([*spoken, text[place:].strip()]).strip())
+        return Parsed.made(calls) if calls else Parsed(answer="\n".join(spoken))
 
 
 def _markers(family: Family) -> Mapping[str, str]:
@@ -127,15 +137,6 @@ def _markers(family: Family) -> Mapping[str, str]:
         **dict.fromkeys((*family.drop, family.section[1]), "drop"),
     }
     return {marker.strip(): kind for marker, kind in kinds.items() if marker.strip()}
-
-
-def _thought(text: str, place: int, family: Family) -> int:
-    """The place behind thinking that is open at `place`."""
-    close = family.think[1].strip() if family.think else ""
-    end = text.find(close, place)
-    if end < 0:
-        raise _Broken(f"thinking is not closed: {close} is missing")
-    return end + len(close)
 
 
 def _call(text: str, place: int, family: Family, tools: Tools) -> tuple[Parsed, int]:
@@ -180,7 +181,9 @@ def _json_call(value: Any, form: Form) -> Call:
         raise _Broken("needs a 'name' (text)")
     keys = value.keys() - {"name", "id", "type"}
     if len(keys) > 1 or not keys <= {form.arguments, form.arguments_also}:
-        raise _Broken(f"takes 'name' and {form.arguments!r}, not {', '.join(sorted(keys))[:80]!r}")
+        unknown = min(keys - {form.arguments})[:40]
+        remedy = f"write what it takes in {form.arguments!r}"
+        raise _Broken(f"has 'name' and {form.arguments!r} only, not {unknown!r}: {remedy}")
     return _made(value["name"], value[keys.pop()] if keys else {})
 
 
@@ -372,6 +375,12 @@ def _past(text: str, place: int, mark: str) -> int:
     if not text.startswith(mark, start):
         raise _Broken(f"lacks {mark} at {text[start : start + 20]!r}")
     return start + len(mark) if mark else place
+
+
+def _next(text: str, place: int) -> str:
+    """The first character at `place` that is no blank."""
+    start = _blanks(text, place)
+    return text[start : start + 1]
 
 
 def _blanks(text: str, place: int) -> int:

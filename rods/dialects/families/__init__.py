@@ -19,7 +19,7 @@ CLOSED = ConfigDict(extra="forbid")
 
 @frozen
 class Form:
-    """The words of a grammar. Each holds for the grammars that are named; elsewhere it is unused."""
+    """The words of a grammar. Each is for the grammars that are named, and unused elsewhere."""
 
     __pydantic_config__: ClassVar[ConfigDict] = CLOSED
 
@@ -66,6 +66,9 @@ class Family:
     list: bool = False  #: whether all calls stand in one block, as a list
     #: whether a whole call at the end of a reply counts without its `close`, as for its server
     unclosed: bool = False
+    #: whether `open` is text where neither a bracket nor, later, `close` follows and no call came
+    #: before, and calls count for thinking that is closed but was not opened
+    prose: bool = False
     form: Form = Form()  #: the words of the grammar
     prefix: str = ""  #: what every prompt ends with that a reply is read after (gpt-oss)
     think: tuple[str, str] | None = None  #: what opens and closes thinking

@@ -12,7 +12,7 @@ from rods.dialects.families import families, named
 from rods.dialects.native import Native
 from rods.environments.base import Parameter, Tool
 
-TYPES = {
+TYPES: dict[str, dict[str, object]] = {
     "text": {"type": "string"},
     "count": {"type": "integer"},
     "share": {"type": "number"},
