@@ -201,8 +201,7 @@ def warm_start(values: Values, folder: Path) -> None:
 
     from rods.trainer import torch_settings  # torch, which a look at the table does not need
     from rods.trainer.chat import Chat
-    from rods.trainer.nano import model as network
-    from rods.trainer.nano import warm_start as recipe
+    from rods.trainer.nano import model as network, warm_start as recipe
     from rods.trainer.nano.supervised import encode, fit, in_batches
 
     with Path(f"{folder}.lock").open("w") as lock:

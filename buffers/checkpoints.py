@@ -27,8 +27,7 @@ import orjson
 from rods.buffers.folds.observations import Observations
 from rods.buffers.folds.seeds import Seeds
 from rods.buffers.folds.slot_sources import sources
-from rods.buffers.log.disk import free_name, fsync
-from rods.buffers.log.disk import replace as replace_file
+from rods.buffers.log.disk import free_name, fsync, replace as replace_file
 from rods.buffers.log.parts import last_of
 from rods.buffers.log.record_bytes import LOST, Record
 from rods.buffers.log.shapes import fault_of
@@ -232,8 +231,9 @@ class Checkpoints:
         rate, and this run may have another optimizer."""
 
         def copied(folder: Path) -> None:
-            ignore = shutil.ignore_patterns(*OPTIMIZER)
-            shutil.copytree(source.policy, folder, ignore=ignore, dirs_exist_ok=True)
+            shutil.copytree(
+                source.policy, folder, ignore=shutil.ignore_patterns(*OPTIMIZER), dirs_exist_ok=True
+            )
             (folder / ADOPTED).write_bytes(orjson.dumps({"checkpoint": str(source.folder)}))
 
         return self.write(UNSTARTED, copied)

@@ -56,14 +56,13 @@ def extend(run: Run, config: Config) -> list[str]:
         if why := _objection(run.config, asked, state.last_step, epochs):
             raise run.refused(why, "let it end later")
         check(asked, run.tasks, run.environments)
-        stages = [stage.model_dump(mode="json") for stage in asked.curriculum.stages]
         entry = record(
             "extended",
             number=run.times_extended + 1,
             step=state.last_step,
             epoch=state.epoch,
             steps=asked.training.steps,
-            stages=stages,
+            stages=[stage.model_dump(mode="json") for stage in asked.curriculum.stages],
             version=rods.__version__,
             time=now(),
         )
@@ -115,8 +114,11 @@ def fork(run: Run, new: Path, config: Config | None = None) -> Run:
         try:
             task = state.task(task_id)
             origin = "variant" if member.generated else "original"
-            provenance = {**task.provenance, "origin": origin, "forked_from": run.name}
-            tasks.append(dataclasses.replace(task, provenance=provenance))
+            tasks.append(
+                dataclasses.replace(
+                    task, provenance={**task.provenance, "origin": origin, "forked_from": run.name}
+                )
+            )
         except LostVariant:
             lost.append(task_id)
     step = state.pool.epochs[-1].step if state.pool.epochs else 0

@@ -18,8 +18,7 @@ from typing import Self
 from rods.buffers.log.record_bytes import now, record
 from rods.buffers.log.tail import read
 from rods.buffers.log.writer import GroupCommit, LogWriter
-from rods.buffers.run.runfolder import EXPANDED
-from rods.buffers.run.runfolder import usage as log_name
+from rods.buffers.run.runfolder import EXPANDED, usage as log_name
 from rods.canonical import JsonObject
 from rods.llm.records import Usage
 

@@ -14,8 +14,7 @@ NEW = 50_000  # objects that may be new before the collector of cycles looks at 
 
 def main() -> None:
     leave_at_once(EARLY.get("".join(sys.argv[1:2])))
-    from rods.console.main import hand_over
-    from rods.console.main import main as rods
+    from rods.console.main import hand_over, main as rods
 
     hand_over()
     collect_rarely()

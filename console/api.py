@@ -17,8 +17,7 @@ from typing import Any, Literal, Self
 from rods import dialects, logs
 from rods.buffers.run.creation import open_or_create
 from rods.buffers.run.run import Run
-from rods.buffers.state import RunState
-from rods.buffers.state import read_state as state_of
+from rods.buffers.state import RunState, read_state as state_of
 from rods.canonical import JsonObject, frozen
 from rods.config import Config
 from rods.dialects import Message
@@ -32,8 +31,7 @@ from rods.observations import Group, Rollout
 from rods.players import Players
 from rods.signals import StopRequest
 from rods.tasks import AnyTask, read_tasks
-from rods.trainer.batches import by_slot
-from rods.trainer.batches import groups as groups_of
+from rods.trainer.batches import by_slot, groups as groups_of
 from rods.trainer.policy import Batch, TrainingStopped
 from rods.trainer.reporters import Reporters
 from rods.trainer.reports import check_unrefilled
@@ -201,9 +199,7 @@ def open_training(
     request = StopRequest()
     main = threading.current_thread() is threading.main_thread()
     own = TrainingRun(run, asked_to_stop or (lambda: request.asked), Reporters(run))
-    signals: AbstractContextManager[Any] = (
-        request if main and asked_to_stop is None else nullcontext()
-    )
+    signals = request if main and asked_to_stop is None else nullcontext()
     return Training(
         own, policy, save or (lambda folder: None), load or (lambda folder: None), signals
     )

@@ -30,7 +30,7 @@ def verbs() -> dict[str, Sequence[str]]:
     """All verbs by name, and the nouns that some stand below: the function ("": a noun), what help
     says, and the heading of what stands at the top (PROGRAM: it has a command line of its own).
     Ours, then those that folders of rods/worlds declare, then those of extensions."""
-    named: dict[str, Sequence[str]] = dict(OWN["verbs"])
+    named = dict(OWN["verbs"])
     for entries in having("verbs").values():
         named |= entries
     for more in VERBS:

@@ -23,7 +23,7 @@ from rods.buffers.run.locks import owner
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import OBSERVATIONS, SEEDS
 from rods.buffers.state import ClosedStep, RunState
-from rods.canonical import JsonMapping, JsonObject, frozen
+from rods.canonical import JsonMapping, JsonObject, frozen, only, without
 from rods.config import Config, Stage
 from rods.extension import Door
 from rods.interfaces import follows_records
@@ -179,11 +179,7 @@ class ProgressSample:
 
     def standing(self) -> JsonObject:
         """What `rods status --json` and the page say of it."""
-        return {
-            name: value
-            for name, value in vars(self).items()
-            if name not in ("seconds_per_step", "finished")
-        }
+        return without(vars(self), "seconds_per_step", "finished")
 
     def condition(self, life: str) -> str:
         """The state of the run in a word, while its trainer's life is `life`
@@ -405,7 +401,7 @@ class Progress:
             "last_heartbeat": beat.get("time"),
             "still": beat.get("still"),
             "state": beat.get("state", ""),
-            **{key: beat[key] for key in ("endpoints", "budget", "trying") if key in beat},
+            **only(beat, ("endpoints", "budget", "trying")),
         }
 
     def take_update(self) -> None:

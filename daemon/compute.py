@@ -153,8 +153,11 @@ class Compute:
                     self._waiting.appendleft(asked)
                     self._some.set()
                 elif not asked.answer.done():
-                    text = f"{TRIES} workers were lost over it, the last one: {why}"
-                    asked.answer.set_exception(InfrastructureError(text))
+                    asked.answer.set_exception(
+                        InfrastructureError(
+                            f"{TRIES} workers were lost over it, the last one: {why}"
+                        )
+                    )
             return False
         except Exception as error:  # noqa: BLE001 - whoever awaits an answer has it raised
             for asked in taken:

@@ -11,10 +11,9 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
 
 import structlog
-from cyclopts import App, Parameter
+from cyclopts import App
 
 from rods import commands, deadlines, logs
 from rods.buffers.run import runfolder
@@ -40,15 +39,13 @@ def application() -> App:
     return app
 
 
-def _work(
-    run: Annotated[Path, Parameter(help="the run folder; the daemon waits until it exists")],
-    /,
-    *,
-    config: Annotated[
-        Path | None,
-        Parameter(help="TOML file: creates the run, or brings this start's [operation]"),
-    ] = None,
-) -> None:
+def _work(run: Path, /, *, config: Path | None = None) -> None:
+    """Writes variants until the run is finished.
+
+    Args:
+        run: the run folder; the daemon waits until it exists
+        config: TOML file: creates the run, or brings this start's [operation]
+    """
     with Lanes(IN_FLIGHT + 1, THREADS) as lanes:
         asyncio.run(_daemon(run, config, lanes))
 

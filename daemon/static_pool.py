@@ -130,8 +130,9 @@ class StaticService(Service):
     def _choose(self, step: int, candidates: list[TaskSignal]) -> list[Pick]:
         picks = choose(step, candidates, self.watch.active, self.config)
         if candidates and not picks:
-            why = "no task of the opening epoch lies at the boundary"
-            log.warning("static pool empty", why=why)
+            log.warning(
+                "static pool empty", why="no task of the opening epoch lies at the boundary"
+            )
         return picks
 
     async def _work(self) -> None:

@@ -112,10 +112,13 @@ class Writers:
             self._usage = await self._open.enter_async_context(
                 UsageLog(self.run.path, "daemon", part_bytes=operation.log_part_bytes)
             )
-            budget = Budget(
-                operation.budgets, tokens=self._usage.tokens, requests=self._usage.requests
+            client = Client(
+                operation.endpoints,
+                budget=Budget(
+                    operation.budgets, tokens=self._usage.tokens, requests=self._usage.requests
+                ),
+                sink=self._usage,
             )
-            client = Client(operation.endpoints, budget=budget, sink=self._usage)
             self._client = await self._open.enter_async_context(client)
         return self
 
@@ -150,8 +153,7 @@ class Writers:
 
     def _staged(self, environment: Environment, pick: str, index: int) -> StagedAuthor:
         settings = self.config.pipeline
-        account = f"{pick}#{index}"
-        asker = self.asker(pick, index, account=account, tries=settings.answer_tries)
+        asker = self.asker(pick, index, account=f"{pick}#{index}", tries=settings.answer_tries)
         return LLMAuthor(environment, asker, settings, self._threads)
 
     def _note_trial(self, variant: str, line: str) -> None:

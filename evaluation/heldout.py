@@ -60,8 +60,11 @@ def score_run(path: Path, which: Which) -> JsonObject:
     if not file.exists():
         run.check_environments()
         if not run.held_out:
-            remedy = "create a run with data.held_out above 0"
-            raise UserError("the run has no held-out tasks", where=str(path), remedy=remedy)
+            raise UserError(
+                "the run has no held-out tasks",
+                where=path,
+                remedy="create a run with data.held_out above 0",
+            )
         count = run.config.training.heldout_rollouts
         card = _card(run, chosen, count)
         with run.playing("scoring"):
@@ -143,9 +146,10 @@ def _read(file: Path) -> tuple[list[JsonObject], cards.Card | None]:
                 raise ValueError("no such number of turns")
             hash((record["task"], record["type"]))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        remedy = "move the file aside and score again"
         raise UserError(
-            f"holds a line that is no rollout ({error})", where=str(file), remedy=remedy
+            f"holds a line that is no rollout ({error})",
+            where=file,
+            remedy="move the file aside and score again",
         ) from error
     return records, lines[-1].get("card") if lines else None
 
@@ -239,11 +243,10 @@ def checkpoint(path: Path, which: Which) -> tuple[Run, Checkpoint]:
     checkpoints = Checkpoints(path)
     live = starts_of(path).keeps
     if run.config.policy.kind == "external":
-        remedy = "serve them and score the server (`rods-eval run --tasks FILE --url ADDRESS`)"
         raise UserError(
             "the policy's weights are with the program that trains it",
-            where=str(path),
-            remedy=remedy,
+            where=path,
+            remedy="serve them and score the server (`rods-eval run --tasks FILE --url ADDRESS`)",
         )
     named = checkpoints.named(live)
     if which == "end":
@@ -255,9 +258,10 @@ def checkpoint(path: Path, which: Which) -> tuple[Run, Checkpoint]:
         )
     if chosen is None:
         steps = ", ".join(str(item.position.step) for item in named) or "none yet"
-        remedy = "start `rods-train` on the run first, or name one of these steps"
         raise UserError(
-            f"no checkpoint for {which!r} (there are: {steps})", where=str(path), remedy=remedy
+            f"no checkpoint for {which!r} (there are: {steps})",
+            where=path,
+            remedy="start `rods-train` on the run first, or name one of these steps",
         )
     return run, chosen
 

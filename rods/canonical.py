@@ -1,11 +1,12 @@
 """Canonical JSON, content ids, rounding and keyed randomness: what makes the same input give the
 same bytes. Ids hash canonical JSON, so 5 and 5.0 differ and key order does not matter. Here, at the
-bottom, stand the names for JSON and for objects that are never changed, too."""
+bottom, stand the names for JSON and for objects that are never changed, too, and parts of
+mappings."""
 
 import hashlib
 import math
 import random
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, dataclass_transform
 
@@ -18,12 +19,24 @@ Json = Any  # what JSON can hold
 JsonObject = dict[str, Json]
 JsonMapping = Mapping[str, Json]  # one that is only read
 Class = TypeVar("Class")
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def frozen(cls: type[Class]) -> type[Class]:
     """A dataclass whose objects cannot be changed and have no room for other attributes."""
     return dataclass(frozen=True, slots=True)(cls)
+
+
+def without(mapping: Mapping[Key, Value], *keys: Key) -> dict[Key, Value]:
+    """`mapping` but for these keys."""
+    return {key: value for key, value in mapping.items() if key not in keys}
+
+
+def only(mapping: Mapping[Key, Value], keys: Iterable[Key]) -> dict[Key, Value]:
+    """What `mapping` has of these keys, in their order."""
+    return {key: mapping[key] for key in keys if key in mapping}
 
 
 def canonical(value: Any) -> bytes:

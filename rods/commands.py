@@ -16,9 +16,7 @@ import rods
 from rods.errors import EXIT_OK, EXIT_REQUEUE, EXIT_USER, RodsError, UserError, complain, disk_error
 from rods.signals import Interrupted
 
-Json = Annotated[
-    bool, Parameter(name="--json", negative="", help="Print one JSON object instead of text.")
-]
+Json = Annotated[bool, Parameter(name="--json", help="Print one JSON object instead of text.")]
 Port = Annotated[UInt16, Parameter(help="The port; 0 takes a free one.")]
 
 LIBRARIES = ("torch", "trl", "transformers", "accelerate")  # that train weights
@@ -32,7 +30,7 @@ def application(name: str, text: str) -> App:
     its help. Of an option given twice the last counts, so that a script can add to what it was
     given; lists grow."""
     called = sys.argv[0] if sys.argv[0] == name.replace("-", " ") else name
-    usual = Parameter(allow_repeating=True)
+    usual = Parameter(allow_repeating=True, negative=())
     app = App(
         name=called,
         help=text,

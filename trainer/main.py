@@ -15,10 +15,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
-from typing import Annotated
 
 import structlog
-from cyclopts import App, Parameter
+from cyclopts import App
 
 from rods import commands, logs
 from rods.buffers.run import runfolder
@@ -61,14 +60,13 @@ def application() -> App:
     return app
 
 
-def _start(
-    run: Annotated[Path, Parameter(help="the run folder")],
-    /,
-    *,
-    config: Annotated[
-        Path | None, Parameter(help="configuration; creates the run if there is none")
-    ] = None,
-) -> int:
+def _start(run: Path, /, *, config: Path | None = None) -> int:
+    """Trains until the run ends, or is asked to stop.
+
+    Args:
+        run: the run folder
+        config: configuration; creates the run if there is none
+    """
     if config is not None:
         check_libraries(read_config(config).policy.kind)  # before a run is made
     with StopRequest() as request:

@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from rods.calls import Call, ReadsJudged, parse_python_call
 from rods.canonical import JsonMapping, JsonObject
 from rods.config.operation import base_address
-from rods.environments.base import Environment, Parameter, Tool
+from rods.environments.base import Environment, Features, Parameter, Tool
 from rods.environments.failing import rules
 from rods.environments.replay import Replayed
 from rods.errors import Unsupported, UserError, first_fault
@@ -81,12 +81,25 @@ class Pinned(BaseModel):
                 else cls.model_validate(fields)
             )
         except ValidationError as error:
-            remedy = f"{cls.page} says what it may hold"
-            where = f"environment {name!r}"
-            raise UserError(first_fault(error), where=where, remedy=remedy) from None
+            raise UserError(
+                first_fault(error),
+                where=f"environment {name!r}",
+                remedy=f"{cls.page} says what it may hold",
+            ) from None
 
     def probe_calls(self) -> tuple[Call, ...] | None:
         return None if self.probes is None else tuple(map(_call, self.probes))
+
+    def features(self, waits: bool) -> Features:
+        """Of an environment whose worlds only answer calls."""
+        return Features(
+            self.deterministic,
+            snapshot=False,
+            fork=False,
+            state_visible=False,
+            waits=waits,
+            reads_judged=self.goal.get("reads", "asked"),
+        )
 
     def replayed(self, inner: Environment) -> Replayed:
         """The environment with worlds that can be copied and compared, of one whose worlds only
@@ -117,13 +130,10 @@ class Pinned(BaseModel):
         pinned."""
         listed = list(map(dict, listed))
         if listed != self.tools:
-            what = (
-                f"the server lists other tools than those that were pinned: "
-                f"{_difference(listed, self.tools)}"
-            )
             pin = "pin these (`rods env add --replace`) and renew the tasks (`rods data rehash`)"
             raise UserError(
-                what,
+                f"the server lists other tools than those that were pinned: "
+                f"{_difference(listed, self.tools)}",
                 where=f"environment {name!r}",
                 remedy=f"start the version that it was, or {pin}",
             )
@@ -195,7 +205,7 @@ def _written_out(schema: Any, root: JsonMapping, depth: int = 0) -> Any:
 def _referred(root: JsonMapping, reference: str) -> Any:
     """The part of the schema `root` that `reference` means: a JSON pointer ("#/$defs/Day",
     "#/properties/a"), the whole ("#"), an anchor or an identifier. Empty where there is none."""
-    part: Any = root
+    part = root
     try:
         if not reference.startswith("#/"):
             return Registry([(_ROOT, dict(root))]).resolver(_ROOT).lookup(reference).contents

@@ -48,18 +48,24 @@ def load_tasks(data: Data, folder: Path, *, train_needed: bool = True) -> list[A
     elif data.tasks != "none":
         tasks = given_tasks(data.tasks, folder)
         where = data.tasks if data.tasks in registry.having("tasks") else str(folder / data.tasks)
-    train: list[AnyTask] = [task for task in tasks if task.split == "train"]
-    held_out: list[AnyTask] = [task for task in tasks if task.split != "train"]
+    train = [task for task in tasks if task.split == "train"]
+    held_out = [task for task in tasks if task.split != "train"]
     if not train and train_needed:
-        remedy = "give at least one batch of training tasks"
-        raise UserError("no task has the split 'train'", where=where, remedy=remedy)
+        raise UserError(
+            "no task has the split 'train'",
+            where=where,
+            remedy="give at least one batch of training tasks",
+        )
     for name, wanted, there in (
         ("train", data.train, train),
         ("held_out", data.held_out, held_out),
     ):
         if wanted > len(there):
-            what = f"data.{name} = {wanted}, but there are {len(there)}"
-            raise UserError(what, where=where, remedy=f"lower data.{name}")
+            raise UserError(
+                f"data.{name} = {wanted}, but there are {len(there)}",
+                where=where,
+                remedy=f"lower data.{name}",
+            )
     return train[: data.train or None] + held_out[: data.held_out or None]
 
 

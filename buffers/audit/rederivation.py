@@ -22,7 +22,7 @@ from rods.buffers.merging.merger import epoch_notes, merge_records, opened_by, r
 from rods.buffers.merging.rules import Admission
 from rods.buffers.run import runfolder
 from rods.buffers.run.run import Run
-from rods.canonical import JsonObject
+from rods.canonical import JsonObject, without
 from rods.files import BULK, read_regular
 from rods.observations import Group
 from rods.rules import order
@@ -268,7 +268,7 @@ class Rederivation:
                     self.problem(where, f"group {index} is of task {group.task}, and {issue}")
             elif group.task not in self.members.get(step.epoch, frozenset()):
                 self.problem(where, f"task {group.task} was not in epoch {step.epoch}")
-            contents.append({key: value for key, value in record.items() if key not in ENVELOPE})
+            contents.append(without(record, *ENVELOPE))
         if digest(step.epoch, step.record["policy_step"], contents) != step.record["digest"]:
             self.problem(where, "its digest does not fit its groups")
 
@@ -340,8 +340,10 @@ class Rederivation:
                     runfolder.TRACKER, f"task {task_id}: not what the observations up to {step} say"
                 )
         if extra := tracker["tasks"].keys() - by_task.keys():
-            what = f"tasks that no step has named, or that left: {', '.join(sorted(extra)[:3])}"
-            self.problem(runfolder.TRACKER, what)
+            self.problem(
+                runfolder.TRACKER,
+                f"tasks that no step has named, or that left: {', '.join(sorted(extra)[:3])}",
+            )
 
     def _problem_merge(self, closing: Record, what: str) -> None:
         self.problem(f"epoch {closing['epoch']} of attempt {closing['attempt']}", what)
@@ -391,7 +393,7 @@ def _tasks(ids: list[str]) -> str:
 
 def _bare(record: Record) -> Record:
     """Without what only the log gives it."""
-    return {key: value for key, value in record.items() if key not in ("seq", "crc", "first")}
+    return without(record, "seq", "crc", "first")
 
 
 def _short(record: Record) -> str:

@@ -87,8 +87,13 @@ def examine(run: Run) -> list[Repair]:
             Repair(path.name, "a file that was never finished", aside, partial(_move, path))
         )
     for path, holder in stale_owners(folder):
-        held = f"held by {holder}, whose heartbeat has stopped"
-        repairs.append(Repair(f"{runfolder.LOCKS}/{path.name}", held, aside))
+        repairs.append(
+            Repair(
+                f"{runfolder.LOCKS}/{path.name}",
+                f"held by {holder}, whose heartbeat has stopped",
+                aside,
+            )
+        )
     return repairs
 
 
@@ -377,8 +382,10 @@ def _starts(parts: list[PartContents]) -> dict[int, Record]:
             elif content["kind"] in ("group", "step") and content["attempt"] not in attempts:
                 attempts.add(content["attempt"])
                 if gap:
-                    from_step = content["step"] - 1
                     starts[gap] = record(
-                        "start", attempt=content["attempt"], from_step=from_step, time=None
+                        "start",
+                        attempt=content["attempt"],
+                        from_step=content["step"] - 1,
+                        time=None,
                     )
     return starts

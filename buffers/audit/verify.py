@@ -15,8 +15,15 @@ from rods.buffers.checkpoints import truncations
 from rods.buffers.folds.observations import Observations
 from rods.buffers.folds.pool import initial
 from rods.buffers.log.parts import last_of, segments
-from rods.buffers.log.record_bytes import KEYS, KINDS, LOST, Record, group_of, record_id
-from rods.buffers.log.record_bytes import LOGS as ADDED
+from rods.buffers.log.record_bytes import (
+    KEYS,
+    KINDS,
+    LOGS as ADDED,
+    LOST,
+    Record,
+    group_of,
+    record_id,
+)
 from rods.buffers.log.tail import Tail, read, read_raw
 from rods.buffers.run import runfolder
 from rods.buffers.run.creation import damaged
@@ -28,8 +35,7 @@ from rods.errors import CorruptLogError, UserError
 from rods.extension import Door
 from rods.faults import Reason
 from rods.files import unpacked_lines
-from rods.gates.ground_truth import open_kind
-from rods.gates.ground_truth import replay as ground_truth_faults
+from rods.gates.ground_truth import open_kind, replay as ground_truth_faults
 from rods.tasks import AnyTask, OpenTask, Task
 
 # derives again what the feature alone has on record (true: with `replay`), and tells the findings

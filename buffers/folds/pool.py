@@ -17,7 +17,7 @@ from rods.buffers.log.record_bytes import EPOCH_FIELDS, Record
 from rods.buffers.log.tail import Tail
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import EXPANDED
-from rods.canonical import JsonObject, frozen
+from rods.canonical import JsonObject, frozen, only
 from rods.deadlines import ARRIVAL
 from rods.errors import InfrastructureError
 from rods.rules.retirement import TOO_HARD
@@ -295,7 +295,7 @@ def fix(fixed: dict[int, Record], closing: Record) -> None:
     """Adds to `fixed` (epoch number → its FIXED fields) what the record `closing` says for the
     first time."""
     names = (*FIXED, *(name for names in EPOCH_FIELDS for name in names))
-    fields = {name: closing[name] for name in names if name in closing}
+    fields = only(closing, names)
     fixed[closing["epoch"]] = fields | fixed.get(closing["epoch"], {})
 
 

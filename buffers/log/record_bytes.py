@@ -123,10 +123,10 @@ class Damage(CorruptLogError):
 def misfit(log: str, record: Record, why: str) -> CorruptLogError:
     """For a record of `log` that has the right fields and still cannot be what a writer has
     written."""
-    where = f"{log}, record {record['seq']}"
-    remedy = "restore the run folder from a copy"
     return CorruptLogError(
-        f"{record['kind']} says what cannot be: {why}", where=where, remedy=remedy
+        f"{record['kind']} says what cannot be: {why}",
+        where=f"{log}, record {record['seq']}",
+        remedy="restore the run folder from a copy",
     )
 
 

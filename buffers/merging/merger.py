@@ -206,8 +206,12 @@ class Merger:
                 )
             if time.monotonic() > note_due:
                 note_due = math.inf
-                start = f"rods-daemon {self.run.path}"
-                log.info("waiting for the daemon", step=step, at_most_seconds=limit, command=start)
+                log.info(
+                    "waiting for the daemon",
+                    step=step,
+                    at_most_seconds=limit,
+                    command=f"rods-daemon {self.run.path}",
+                )
             if waiting is not None:
                 waiting()
             time.sleep(LOOK)

@@ -61,8 +61,10 @@ class Admission:
         except ValueError as error:
             return Refusal("schema", str(error))
         if not sound:
-            what = "it has no ground-truth calls and no witness: nothing says that it is sound"
-            return Refusal("schema", what)
+            return Refusal(
+                "schema",
+                "it has no ground-truth calls and no witness: nothing says that it is sound",
+            )
         generation = task.provenance.get("generation")
         if not isinstance(generation, int) or generation < 1:
             return Refusal(
@@ -262,7 +264,7 @@ def derive(
     kinds = [record["kind"] for record in merge.decisions]
     seqs = [candidate.seq for candidate in deferred]
     generated = len(merge.pool.generated)
-    closing: Record = {
+    closing = {
         "epoch": epoch,
         "step": step,
         "stage": stage,

@@ -166,7 +166,7 @@ def heartbeat_path(folder: Path, process: str) -> Path:
 def read_heartbeat(folder: Path, process: str) -> JsonObject:
     """What the file holds; nothing when it cannot be read or is no heartbeat."""
     try:
-        beat: Any = orjson.loads(read_regular(heartbeat_path(folder, process)))
+        beat = orjson.loads(read_regular(heartbeat_path(folder, process)))
     except (OSError, ValueError, UserError):
         return {}
     return {} if FAULT(beat) else beat

@@ -27,7 +27,7 @@ from rods.buffers.log.writer import LogWriter
 from rods.buffers.run import runfolder
 from rods.buffers.run.heartbeat import Heartbeat, ProcessLocation, read_heartbeat
 from rods.buffers.run.locks import Ownership
-from rods.canonical import JsonObject, content_id
+from rods.canonical import JsonObject, content_id, without
 from rods.config import PROTOCOL, Config, identity_diff, parse_config, read_config
 from rods.environments import addressed
 from rods.environments.loading import Environments
@@ -209,7 +209,7 @@ class Run:
                 remedy=f"`rods up {path} --config FILE` makes one, in Python config=FILE",
             )
         manifest = _manifest(path)
-        identity = {key: value for key, value in manifest["identity"].items() if key != "protocol"}
+        identity = without(manifest["identity"], "protocol")
         recorded = parse_config(identity, where=str(path / runfolder.MANIFEST))
         if not (path / runfolder.CONFIG).exists():
             raise UserError(

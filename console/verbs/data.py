@@ -36,45 +36,46 @@ KINDS = "; ".join(
     f"{kind}: {what}" for kinds in having("kinds").values() for kind, what in kinds.items()
 )
 Name = Annotated[str, Parameter(help=NAMES)]
-Several = Annotated[tuple[str, ...], Parameter(negative=())]
-Tasks = Annotated[
-    Path | None,
-    Parameter(help="A JSONL file of tasks of this environment; probes with their calls."),
-]
-Seconds = Annotated[PositiveFloat, Parameter(help="It ends then, with what it has found.")]
-TaskFile = Annotated[Path, Parameter(help="A JSONL file of tasks.")]
-Trust = Annotated[
-    bool,
-    Parameter(help="Run the code of worlds that the tasks name, whoever wrote it.", negative=()),
-]
-Rewritten = Annotated[
-    Path | None, Parameter(name="--out", help="Write here instead of into the file itself.")
-]
+Several = tuple[str, ...]
 
 
 def check_tasks(
-    file: TaskFile,
+    file: Path,
     /,
     *,
     against: Annotated[
-        list[str] | None,
-        Parameter(help=f"None may match a held-out task of these. {FILE}.", negative=()),
+        list[str] | None, Parameter(help=f"None may match a held-out task of these. {FILE}.")
     ] = None,
-    trust: Trust = False,
+    trust: bool = False,
     as_json: Json = False,
 ) -> int:
     """Check a file of tasks line by line: shape, tools, that each ground truth really runs, and
-    which training tasks match held-out ones (docs/gates.md). Exits 1 on faults."""
+    which training tasks match held-out ones (docs/gates.md). Exits 1 on faults.
+
+    Args:
+        file: A JSONL file of tasks.
+        trust: Run the code of worlds that the tasks name, whoever wrote it.
+    """
     others = {name: given_tasks(name, Path()) for name in against or ()}
     return print_checked(check_file(file, Environments(trust=trust), against=others), as_json)
 
 
 def rehash_tasks(
-    file: TaskFile, /, *, out: Rewritten = None, trust: Trust = False, as_json: Json = False
+    file: Path,
+    /,
+    *,
+    out: Annotated[Path | None, Parameter(name="--out")] = None,
+    trust: bool = False,
+    as_json: Json = False,
 ) -> int:
     """Write the hash of the installed environment into tasks, after a tool or its description has
     changed, and their ids anew. Every ground truth is replayed first: where one no longer holds,
     the file stays as it is. Exits 1 then.
+
+    Args:
+        file: A JSONL file of tasks.
+        out: Write here instead of into the file itself.
+        trust: Run the code of worlds that the tasks name, whoever wrote it.
     """
     report, lines = rehashed(file, Environments(trust=trust))
     if report.ok:
@@ -89,33 +90,16 @@ def write_tasks(tasks: Sequence[AnyTask], out: Path, as_json: bool) -> None:
 
 
 def add_environment(
-    name: Annotated[
-        str, Parameter(help="What it is to be called: NAME.json is written, or NAME.openenv.json.")
-    ],
+    name: str,
     /,
-    *command: Annotated[
-        str,
-        Parameter(
-            allow_leading_hyphen=True, help="After --: the command that starts it; or module:Class."
-        ),
-    ],
+    *command: Annotated[str, Parameter(allow_leading_hyphen=True)],
     kind: Annotated[str, Parameter(help=KINDS)] = "mcp",
-    url: Annotated[str, Parameter(help="Its address instead (MCP: streamable HTTP).")] = "",
-    files: Annotated[
-        str, Parameter(help="MCP: a folder that every world gets a copy of, as /world.")
-    ] = "",
-    env: Annotated[
-        Several, Parameter(help="MCP: KEY=VALUE for its process; {folder} is the world's folder.")
-    ] = (),
-    secret: Annotated[
-        Several, Parameter(help="MCP: a variable of yours that it gets, and that no file has.")
-    ] = (),
-    reads: Annotated[
-        Several, Parameter(help="A tool that changes nothing, beside those that say so.")
-    ] = (),
-    writes: Annotated[
-        Several, Parameter(help="A tool that changes something, though it says that it does not.")
-    ] = (),
+    url: str = "",
+    files: str = "",
+    env: Several = (),
+    secret: Several = (),
+    reads: Several = (),
+    writes: Several = (),
     fails: Annotated[
         Several,
         Parameter(
@@ -123,29 +107,33 @@ def add_environment(
             "status=error,failed, or a rule as JSON."
         ),
     ] = (),
-    probe: Annotated[
-        Several, Parameter(help="A call of such a tool, name(key=value), that shows the state.")
-    ] = (),
-    compared: Annotated[
-        Several,
-        Parameter(
-            help="Part of the state too. MCP: a pattern of files; else: a field of what it shows."
-        ),
-    ] = (),
-    minted: Annotated[
-        Several, Parameter(help="KIND=PATTERN, with one group: values made up anew in each world.")
-    ] = (),
-    without: Annotated[Several, Parameter(help="A tool that is not offered.")] = (),
-    no_calls: Annotated[
-        bool, Parameter(help="Make no call to see what failure looks like.", negative=())
-    ] = False,
-    replace: Annotated[
-        bool, Parameter(help="Write over a description that is there.", negative=())
-    ] = False,
+    probe: Several = (),
+    compared: Several = (),
+    minted: Several = (),
+    without: Several = (),
+    no_calls: bool = False,
+    replace: bool = False,
     as_json: Json = False,
 ) -> None:
     """Describe a world from outside as an environment: reach it, pin its tools, write its
-    description (docs/mcp.md, docs/openenv.md)."""
+    description (docs/mcp.md, docs/openenv.md).
+
+    Args:
+        name: What it is to be called: NAME.json is written, or NAME.openenv.json.
+        command: After --: the command that starts it; or module:Class.
+        url: Its address instead (MCP: streamable HTTP).
+        files: MCP: a folder that every world gets a copy of, as /world.
+        env: MCP: KEY=VALUE for its process; {folder} is the world's folder.
+        secret: MCP: a variable of yours that it gets, and that no file has.
+        reads: A tool that changes nothing, beside those that say so.
+        writes: A tool that changes something, though it says that it does not.
+        probe: A call of such a tool, name(key=value), that shows the state.
+        compared: Part of the state too. MCP: a pattern of files; else: a field of what it shows.
+        minted: KIND=PATTERN, with one group: values made up anew in each world.
+        without: A tool that is not offered.
+        no_calls: Make no call to see what failure looks like.
+        replace: Write over a description that is there.
+    """
     world = registry.adding(kind)
     path = Path(registry.without_ending(name) + world.ending)
     if path.exists() and not replace:
@@ -223,9 +211,19 @@ def _looked(path: Path, outside: bool) -> tuple[list[str], list[str]]:
 
 
 def check_environment(
-    name: Name, /, *, tasks: Tasks = None, seconds: Seconds = WORLD_CHECKED, as_json: Json = False
+    name: Name,
+    /,
+    *,
+    tasks: Path | None = None,
+    seconds: PositiveFloat = WORLD_CHECKED,
+    as_json: Json = False,
 ) -> int:
-    """Probe an environment: determinism, snapshot purity, schemas and timing. Exits 1 on faults."""
+    """Probe an environment: determinism, snapshot purity, schemas and timing. Exits 1 on faults.
+
+    Args:
+        tasks: A JSONL file of tasks of this environment; probes with their calls.
+        seconds: It ends then, with what it has found.
+    """
     own_tasks = [task for task in read_tasks(tasks) if isinstance(task, Task)] if tasks else ()
     return print_checked(
         check(name, Environments(), own_tasks, seconds=seconds, tell=partial(complain, name)),

@@ -4,9 +4,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
-
-from cyclopts import Parameter
 
 from rods.buffers.run.heartbeat import local_time
 from rods.buffers.run.runfolder import EVALUATION
@@ -20,18 +17,18 @@ from rods.errors import RodsError, UserError
 
 FEW = 3  # environments that are named on a line
 SECONDS = 0.5  # between looks of who follows a run
-Follow = Annotated[
-    bool, Parameter(negative="", help="A line whenever it has moved, until it is finished.")
-]
 
 
-def status(runs: FoldersOfRuns = None, /, *, follow: Follow = False, as_json: Json = False) -> None:
+def status(runs: FoldersOfRuns = None, /, *, follow: bool = False, as_json: Json = False) -> None:
     """Say where a run stands: progress, zones, pool, staging, and which processes live. Reads files
     only.
 
     Lists several runs, the latest first: state, last step, reward over the last ten steps, pool,
     variants; and held-out progress at start and end with the paired difference (95 % intervals),
     where `rods trainer score` has scored both.
+
+    Args:
+        follow: A line whenever it has moved, until it is finished.
     """
     if runs and len(runs) == 1 and not holds_runs(runs[0]):
         _stand(runs[0], follow, as_json)
@@ -155,7 +152,7 @@ def _follow(progress: Progress, as_json: bool) -> None:
 
 def _run_facts(name: str, path: Path) -> JsonObject:
     """A run in figures; one that cannot be read says why in `condition`."""
-    facts: JsonObject = {"name": name, "run": str(path)}
+    facts = {"name": name, "run": str(path)}
     try:
         progress = Progress(path)
         now = progress.poll(daemon=False)

@@ -10,8 +10,7 @@ from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt
 
 from rods.buffers.checkpoints import Checkpoints
-from rods.buffers.lifecycle import extend as lengthen
-from rods.buffers.lifecycle import fork as forked
+from rods.buffers.lifecycle import extend as lengthen, fork as forked
 from rods.buffers.run.run import Run
 from rods.buffers.state import starts_of
 from rods.canonical import JsonObject
@@ -20,29 +19,6 @@ from rods.config import parse_config, read_config
 from rods.console import api, foreign_trainer
 from rods.console.output import ConfigFile, RunFolder, Steps, estimated, print_json, print_result
 from rods.errors import UserError, say
-
-Weights = Annotated[
-    bool, Parameter(negative="", help="Take the policy of the newest checkpoint along.")
-]
-New = Annotated[Path, Parameter(help="The folder of the new run.")]
-Number = Annotated[
-    NonNegativeInt,
-    Parameter(help="The epoch to open, from 0; an open one is printed again as it was recorded."),
-]
-StageNumber = Annotated[
-    int | None, Parameter(help="Its curriculum stage, from 1. Default: the configuration's.")
-]
-FromStep = Annotated[
-    int | None,
-    Parameter(
-        name="--from-step",
-        help="Go back to this step: later ones no longer count. Default: the last.",
-    ),
-]
-AtStep = Annotated[
-    int | None,
-    Parameter(help="Score the checkpoint of this step only. Default: start and end, paired."),
-]
 
 
 def new(run: RunFolder, /, *, config: ConfigFile, as_json: Json = False) -> None:
@@ -81,16 +57,20 @@ def _notes(run: Run) -> Iterator[str]:
 
 def fork(
     run: RunFolder,
-    new: New,
+    new: Path,
     /,
     *,
     config: ConfigFile = None,
-    weights: Weights = False,
+    weights: bool = False,
     as_json: Json = False,
 ) -> None:
     """Start a new run from another one's originals and active variants, with empty logs.
 
     With --config the new run gets another identity; otherwise it has the old one's.
+
+    Args:
+        new: The folder of the new run.
+        weights: Take the policy of the newest checkpoint along.
     """
     old = Run.open(run)
     newest = Checkpoints(run).newest(starts_of(run).keeps) if weights else None
@@ -152,12 +132,16 @@ def lengthened(run: Path, config: Path | None, steps: int | None) -> list[str]:
 
 
 def merge(
-    run: RunFolder, /, *, epoch: Number, stage: StageNumber = None, as_json: Json = False
+    run: RunFolder, /, *, epoch: NonNegativeInt, stage: int | None = None, as_json: Json = False
 ) -> None:
     """Play the trainer: merge staging into the pool and print the epoch's tasks in visiting order.
 
     Prints one JSON object a line, {"role": "active" or "retest", "task": {…}}; with --json one
     object with all of them, the counts and the order's hash.
+
+    Args:
+        epoch: The epoch to open, from 0; an open one is printed again as it was recorded.
+        stage: Its curriculum stage, from 1. Default: the configuration's.
     """
     opened = foreign_trainer.merge(run, epoch=epoch, stage=stage)
     record = opened.made
@@ -184,29 +168,43 @@ def merge(
     say(f"epoch {record.number}, stage {record.stage}: {counts}", aside=True)
 
 
-def observe(run: RunFolder, /, *, from_step: FromStep = None, as_json: Json = False) -> None:
+def observe(
+    run: RunFolder,
+    /,
+    *,
+    from_step: Annotated[int | None, Parameter(name="--from-step")] = None,
+    as_json: Json = False,
+) -> None:
     """Play the trainer: read groups of rollouts and {"end_step": s} from standard input, one JSON
     object a line.
 
     Answers each closed step once it is on the disk. An identical step that was there already is
     answered too, with "recorded" false; a different one is refused with exit code 3.
+
+    Args:
+        from_step: Go back to this step: later ones no longer count. Default: the last.
     """
     for answer in foreign_trainer.observe(
         run, sys.stdin.buffer, from_step=from_step, source="standard input"
     ):
         done = "recorded" if answer["recorded"] else "was recorded already"
-        text = (
-            f"step {answer['step']} of epoch {answer['epoch']} {done} (attempt {answer['attempt']})"
+        print_result(
+            as_json,
+            answer,
+            f"step {answer['step']} of epoch {answer['epoch']} {done} (attempt "
+            f"{answer['attempt']})",
         )
-        print_result(as_json, answer, text)
 
 
-def score(run: RunFolder, /, *, step: AtStep = None, as_json: Json = False) -> None:
+def score(run: RunFolder, /, *, step: int | None = None, as_json: Json = False) -> None:
     """Score the run's policy on its held-out tasks, at the start and at the end, paired over the
     same tasks.
 
     Scores are kept in eval/; a checkpoint is scored once. Hints and augmented feedback are never
     shown here.
+
+    Args:
+        step: Score the checkpoint of this step only. Default: start and end, paired.
     """
     scores = api.score(run, step)
     print_result(as_json, scores, _compared(scores) if step is None else _scored(scores))

@@ -85,11 +85,13 @@ def up(
             EXIT_OK: "the run is finished",
             EXIT_REQUEUE: "stopped; the same command goes on from here",
         }
-        other = (
-            f"ended with code {code}; logs/trainer.out and logs/daemon.out in the run folder say "
-            f"more"
+        view.say(
+            words.get(
+                code,
+                f"ended with code {code}; logs/trainer.out and logs/daemon.out in the run "
+                f"folder say more",
+            )
         )
-        view.say(words.get(code, other))
     return code
 
 

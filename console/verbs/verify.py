@@ -4,9 +4,6 @@ a bad disk left."""
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
-
-from cyclopts import Parameter
 
 from rods.buffers.audit.rederivation import Findings
 from rods.buffers.audit.repair import agree, carry_out, examine, losses
@@ -18,16 +15,14 @@ from rods.commands import Json
 from rods.console.output import RunFolder, print_checked, print_lines, print_result
 from rods.errors import EXIT_FAILED, EXIT_OK, CorruptLogError, RodsError
 
-Replay = Annotated[
-    bool,
-    Parameter(negative="", help="Also run variants' ground truths again, diagnose kept traces."),
-]
-Yes = Annotated[bool, Parameter(negative="", help="Do it without asking.")]
 
-
-def verify(run: RunFolder, /, *, replay: Replay = False, as_json: Json = False) -> int:
+def verify(run: RunFolder, /, *, replay: bool = False, as_json: Json = False) -> int:
     """Re-derive every injection, deferral and retirement from the logs and compare. Exits 1 on a
-    difference."""
+    difference.
+
+    Args:
+        replay: Also run variants' ground truths again, diagnose kept traces.
+    """
     return print_checked(checked(run, replay=replay), as_json)
 
 
@@ -74,7 +69,7 @@ def checked(path: Path, *, replay: bool = False) -> Findings:
     return report
 
 
-def recover(run: RunFolder, /, *, yes: Yes = False, as_json: Json = False) -> int:
+def recover(run: RunFolder, /, *, yes: bool = False, as_json: Json = False) -> int:
     """Explain what needs repair in a run folder, ask, and do it. Nothing is deleted: what is
     replaced or in the way is moved to recovered/ in the run folder.
 
@@ -82,6 +77,9 @@ def recover(run: RunFolder, /, *, yes: Yes = False, as_json: Json = False) -> in
     records are lost and the run can go on without them, what `rods verify` misses is put on record,
     and shown apart from then on. Exits 0 when nothing is left to do and `rods verify` agrees, 1
     otherwise, 3 while the run's trainer or daemon lives.
+
+    Args:
+        yes: Do it without asking.
     """
     opened = Run.open(run)
     repairs = examine(opened)

@@ -79,8 +79,9 @@ class Assignment(Generic[V]):
         """The assignment of whoever learns from `error`."""
         if error in self.failures:
             return self
-        blocked = self.blocked.union(error.functions)
-        return replace(self, failures=(*self.failures, error), blocked=blocked)
+        return replace(
+            self, failures=(*self.failures, error), blocked=self.blocked.union(error.functions)
+        )
 
     def shown(self, usual: int) -> int:
         """The most tools that the variant shows where `usual` are shown otherwise: no more than its
@@ -315,10 +316,17 @@ class Rejection(Exception):
         by_turn: dict[int | None, list[str]] = {}
         for defect in () if deep else defects:
             by_turn.setdefault(defect.turn, []).append(defect.reason)
-        wordings = [
-            Defect("query_fixable", "; ".join(reasons), turn) for turn, reasons in by_turn.items()
-        ]
-        return Rejection(stage, error, evidence, raw, cause=cause, wordings=wordings)
+        return Rejection(
+            stage,
+            error,
+            evidence,
+            raw,
+            cause=cause,
+            wordings=[
+                Defect("query_fixable", "; ".join(reasons), turn)
+                for turn, reasons in by_turn.items()
+            ],
+        )
 
 
 @frozen
@@ -351,17 +359,20 @@ def without_empty_turns(draft: Draft) -> Draft:
     place = {turn: index for index, turn in enumerate(numbers)}
 
     def moved(bound: BoundCall) -> BoundCall:
-        flows = {
-            argument: flow
-            if flow.origin is None
-            else replace(flow, origin=(place[flow.origin[0]], flow.origin[1]))
-            for argument, flow in bound.flows.items()
-        }
-        return replace(bound, flows=flows)
+        return replace(
+            bound,
+            flows={
+                argument: flow
+                if flow.origin is None
+                else replace(flow, origin=(place[flow.origin[0]], flow.origin[1]))
+                for argument, flow in bound.flows.items()
+            },
+        )
 
-    plan = replace(draft.plan, turns=tuple(draft.plan.turns[turn] for turn in numbers))
     return replace(
-        draft, plan=plan, turns=tuple(tuple(map(moved, draft.turns[turn])) for turn in numbers)
+        draft,
+        plan=replace(draft.plan, turns=tuple(draft.plan.turns[turn] for turn in numbers)),
+        turns=tuple(tuple(map(moved, draft.turns[turn])) for turn in numbers),
     )
 
 

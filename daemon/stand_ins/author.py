@@ -15,8 +15,7 @@ from typing import Any
 from rods.analysis.containment import Text, leaves
 from rods.analysis.sampling import WORDS, Sampler
 from rods.canonical import JsonObject
-from rods.daemon.authors.state_shapes import Path, nested
-from rods.daemon.authors.state_shapes import leaves as state_leaves
+from rods.daemon.authors.state_shapes import Path, leaves as state_leaves, nested
 from rods.daemon.stand_ins.roles import SIGNATURE, Answer, Asked, Role
 
 # share of samples that the judge rejects, so that the refinement has something to do

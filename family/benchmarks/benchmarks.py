@@ -30,9 +30,10 @@ def opened(folder: Path) -> tuple[JsonObject, Settings, Benchmark]:
     if "tasks" in content:
         return content, settings, TaskFile(content["tasks"])
     if (name := content.get("benchmark")) not in declared_benchmarks():
-        remedy = "install the folder of rods/family/benchmarks that scores them"
         raise RefusedError(
-            f"is of benchmark {name!r}, which is not installed", where=str(folder), remedy=remedy
+            f"is of benchmark {name!r}, which is not installed",
+            where=folder,
+            remedy="install the folder of rods/family/benchmarks that scores them",
         )
     benchmark = named(str(name))
     check_data(content["data"], benchmark.data, folder / SETTINGS)
@@ -61,6 +62,9 @@ def _instance(name: str, kind: str) -> Benchmark:
 def packaged(benchmark: Benchmark, where: Path) -> Packaged:
     """`benchmark`, where it has a scorer of its own. Raises UserError."""
     if not isinstance(benchmark, Packaged):
-        remedy = "a benchmark's scorer knows its own tasks alone"
-        raise UserError("is no evaluation on a benchmark", where=str(where), remedy=remedy)
+        raise UserError(
+            "is no evaluation on a benchmark",
+            where=where,
+            remedy="a benchmark's scorer knows its own tasks alone",
+        )
     return benchmark

@@ -126,9 +126,11 @@ def check_data(stated: JsonMapping, ours: JsonMapping, where: Path) -> None:
     if {key: stated.get(key) for key in ours} != ours:
         theirs = f"{stated.get('package')} {stated.get('version')}"
         scored = f"{ours['package']} {ours['version']}"
-        what = f"belongs to the data of {theirs}; this program scores {scored}, whose items differ"
-        remedy = "score it with the data that made it; scores of different data are never mixed"
-        raise RefusedError(what, where=str(where), remedy=remedy)
+        raise RefusedError(
+            f"belongs to the data of {theirs}; this program scores {scored}, whose items differ",
+            where=where,
+            remedy="score it with the data that made it; scores of different data are never mixed",
+        )
 
 
 def item(

@@ -21,7 +21,7 @@ from rods.buffers.log.disk import replace
 from rods.buffers.log.record_bytes import record
 from rods.buffers.log.tail import read
 from rods.buffers.log.writer import LogWriter
-from rods.canonical import JsonMapping, JsonObject, frozen, keyed_random
+from rods.canonical import JsonMapping, JsonObject, frozen, keyed_random, only
 from rods.errors import RefusedError, UserError
 from rods.evaluation.card import Card
 from rods.faults import NO_ANSWER
@@ -113,7 +113,7 @@ def open_folder(folder: Path, settings: Settings, benchmark: JsonMapping) -> Non
     if not (folder / SETTINGS).exists():
         if folder.exists() and any(folder.iterdir()):
             raise UserError(
-                "is no evaluation, and not empty", where=str(folder), remedy="name a new folder"
+                "is no evaluation, and not empty", where=folder, remedy="name a new folder"
             )
         folder.mkdir(parents=True, exist_ok=True)
         replace(folder / SETTINGS, orjson.dumps(ours, option=orjson.OPT_INDENT_2) + b"\n")
@@ -126,9 +126,10 @@ def open_folder(folder: Path, settings: Settings, benchmark: JsonMapping) -> Non
         differences = "; ".join(
             f"{key} is {theirs.get(key)!r} there, {ours.get(key)!r} now" for key in different
         )
-        remedy = "name a new folder, or the same settings"
         raise RefusedError(
-            f"was made with other settings: {differences}", where=str(folder), remedy=remedy
+            f"was made with other settings: {differences}",
+            where=folder,
+            remedy="name a new folder, or the same settings",
         )
 
 
@@ -137,11 +138,11 @@ def recorded_settings(folder: Path) -> tuple[JsonObject, Settings]:
     it."""
     try:
         content: JsonObject = orjson.loads(read_regular(folder / SETTINGS))
-        fields = {name: content[name] for name in Settings.__dataclass_fields__ if name in content}
+        fields = only(content, Settings.__dataclass_fields__)
         return content, Settings(**{**fields, "types": tuple(content["types"])})
     except (OSError, KeyError, TypeError, orjson.JSONDecodeError) as error:
         raise UserError(
-            "is no evaluation", where=str(folder), remedy="`rods-eval run` makes one"
+            "is no evaluation", where=folder, remedy="`rods-eval run` makes one"
         ) from error
 
 

@@ -22,8 +22,7 @@ def _guard(benchmark: Benchmark, task: AnyTask) -> AnyTask:
     about = {**task.provenance, "benchmark": f"{benchmark.name} {benchmark.identifier(task)}"}
     if not isinstance(task, Task):
         return replace(task, provenance=about)
-    calls = tuple(map(tuple, benchmark.calls(task)))
-    return replace(task, calls=calls, provenance=about, id="")
+    return replace(task, calls=tuple(map(tuple, benchmark.calls(task))), provenance=about, id="")
 
 
 def overlaps(run: Run, benchmark: Benchmark) -> int:

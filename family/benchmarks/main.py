@@ -49,10 +49,10 @@ from rods.family.benchmarks.folder import (
     Journal,
     Settings,
     complete,
+    episodes as journalled,
     lost,
     open_folder,
 )
-from rods.family.benchmarks.folder import episodes as journalled
 from rods.family.benchmarks.output_sources import Options, Source
 from rods.family.benchmarks.task_file import TaskFile
 from rods.llm import Budget, Client
@@ -67,8 +67,11 @@ SAY_SECONDS = 10.0  # between two lines about progress
 
 def run(arguments: list[str]) -> int:
     """One verb; returns the exit code (rods.commands.run). Without arguments: the help."""
-    interrupted = "interrupted; the same command goes on with the episodes that are left"
-    return commands.run(application(), arguments or ["--help"], interrupted)
+    return commands.run(
+        application(),
+        arguments or ["--help"],
+        "interrupted; the same command goes on with the episodes that are left",
+    )
 
 
 def application() -> App:
@@ -140,33 +143,35 @@ def _report(folder: Folder, /, *, as_json: Json = False) -> None:
     print_result(as_json, summary, scores.lines(summary))
 
 
-def _compare(
-    before: Annotated[Path, Parameter(help="an evaluation's folder")],
-    after: Annotated[Path, Parameter(help="another's, of the same tasks")],
-    /,
-    *,
-    as_json: Json = False,
-) -> None:
+def _compare(before: Path, after: Path, /, *, as_json: Json = False) -> None:
+    """Pairs two evaluations of the same tasks.
+
+    Args:
+        before: an evaluation's folder
+        after: another's, of the same tasks
+    """
     differences = scores.compare(before, after)
     print_result(as_json, differences, scores.compared_lines(differences))
 
 
 def _suite(
-    run: Annotated[
-        Path, Parameter(help="the run; its evaluations are kept in its folder eval/suite")
-    ],
+    run: Path,
     /,
     *,
-    benchmarks: Annotated[
-        tuple[str, ...], Parameter(help="default: all", consume_multiple=True, negative="")
-    ] = (),
-    start_url: Annotated[
-        str, Parameter(help="a server that has the run's start; default: its checkpoints")
-    ] = "",
-    end_url: Annotated[str, Parameter(help="one that has its end")] = "",
+    benchmarks: Annotated[tuple[str, ...], Parameter(consume_multiple=True)] = (),
+    start_url: str = "",
+    end_url: str = "",
     options: Annotated[Options, Parameter(name="*")] = DEFAULTS,
     as_json: Json = False,
 ) -> int:
+    """A run's start and end on benchmarks.
+
+    Args:
+        run: the run; its evaluations are kept in its folder eval/suite
+        benchmarks: default: all
+        start_url: a server that has the run's start; default: its checkpoints
+        end_url: one that has its end
+    """
     compared = suite.play(run, benchmarks, start_url, end_url, options, evaluate)
     print_result(as_json, compared, suite.lines(compared))
     return EXIT_REQUEUE if compared["incomplete"] else EXIT_OK

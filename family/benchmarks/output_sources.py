@@ -2,7 +2,6 @@
 weights, a run's checkpoint, or files."""
 
 import hashlib
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
@@ -36,10 +35,9 @@ Kind = Literal["endpoint", "weights", "results"]
 _OWN = ("family", "chat_template_kwargs")
 
 
-def _options(title: str, place: int) -> Callable[..., Parameter]:
-    """What makes an option of this group of the help, out of its text."""
-    group = Group(title, sort_key=place)
-    return lambda text, **more: Parameter(group=group, help=text, negative="", **more)
+def _options(title: str, place: int) -> Parameter:
+    """An option of this group of the help."""
+    return Parameter(group=Group(title, sort_key=place))
 
 
 _policy = _options("The policy, one of these", 1)
@@ -63,90 +61,95 @@ _SIGNATURES = (
 
 @dataclass(frozen=True)
 class Options:
-    """The command line of `rods-eval run`."""
+    """The command line of `rods-eval run`.
 
-    url: Annotated[
-        tuple[str, ...], _policy("an OpenAI-compatible endpoint; several: replicas")
-    ] = ()
-    config: Annotated[
-        Path | None, _policy("a configuration: its [operation] endpoint, budgets")
-    ] = None
-    weights: Annotated[Path | None, _policy("a folder with weights and tokenizer")] = None
-    run: Annotated[Path | None, _policy("a run's newest checkpoint, or that of --step")] = None
-    recorded: Annotated[Path | None, _policy("the benchmark's result files")] = None
+    Args:
+        url: an OpenAI-compatible endpoint; several: replicas
+        config: a configuration: its [operation] endpoint, budgets
+        weights: a folder with weights and tokenizer
+        run: a run's newest checkpoint, or that of --step
+        recorded: the benchmark's result files
+        model: the model as the endpoint calls it
+        name: what reports and the result folder call the policy
+        key_env: the environment variable that holds the endpoint's key
+        step: with --run: the checkpoint's step
+        chat_template_kwargs: further variables of the chat template, in JSON; default: the run's
+        user_url: its OpenAI-compatible endpoint; several: replicas
+        user_model: the model as that endpoint calls it
+        user_key_env: the environment variable that holds that endpoint's key
+        encoder_url: its endpoint with /embeddings; several: replicas
+        encoder_model: the model as that endpoint calls it
+        encoder_key_env: the environment variable that holds that endpoint's key
+        search_key_env: the environment variable that holds your key of SerpAPI
+        search_url: what answers in the place of SerpAPI; default: SerpAPI
+        benchmark: a folder of rods/family/benchmarks; default: the one declared so
+        tasks: a JSONL file of any environment's; default: the benchmark's
+        trust: with --tasks: run the code of worlds that they name, whoever wrote it
+        part: which split; default: the benchmark's, of a file all
+        types: kinds of tasks; default: all
+        tasks_per_type: at most so many of a type, by a fixed draw; 0: all
+        samples: episodes a task
+        protocol: default: official, or what the run was trained with
+        form: how calls are made
+        system_prompt: of the tags dialect
+        temperature: the default is the benchmark's
+        top_p: the nucleus
+        max_tokens: of one output
+        max_context: tokens of an episode (local weights)
+        in_flight: episodes at a time
+        precision: local weights; default: the run's
+        threads: torch threads of local weights; default: the run's
+        patience: seconds to wait for an endpoint that is gone or fails
+        budget_tokens: prompt and answer tokens in all; 0: no limit
+        budget_requests: requests in all; 0: no limit
+    """
 
-    model: Annotated[str, _about("the model as the endpoint calls it")] = ""
-    name: Annotated[str, _about("what reports and the result folder call the policy")] = ""
-    key_env: Annotated[str, _about("the environment variable that holds the endpoint's key")] = ""
-    step: Annotated[int | None, _about("with --run: the checkpoint's step")] = None
-    chat_template_kwargs: Annotated[
-        str, _about("further variables of the chat template, in JSON; default: the run's")
-    ] = ""
+    url: Annotated[tuple[str, ...], _policy] = ()
+    config: Annotated[Path | None, _policy] = None
+    weights: Annotated[Path | None, _policy] = None
+    run: Annotated[Path | None, _policy] = None
+    recorded: Annotated[Path | None, _policy] = None
 
-    user_url: Annotated[
-        tuple[str, ...], _user("its OpenAI-compatible endpoint; several: replicas")
-    ] = ()
-    user_model: Annotated[str, _user("the model as that endpoint calls it")] = ""
-    user_key_env: Annotated[
-        str, _user("the environment variable that holds that endpoint's key")
-    ] = ""
+    model: Annotated[str, _about] = ""
+    name: Annotated[str, _about] = ""
+    key_env: Annotated[str, _about] = ""
+    step: Annotated[int | None, _about] = None
+    chat_template_kwargs: Annotated[str, _about] = ""
 
-    encoder_url: Annotated[
-        tuple[str, ...], _encoder("its endpoint with /embeddings; several: replicas")
-    ] = ()
-    encoder_model: Annotated[str, _encoder("the model as that endpoint calls it")] = ""
-    encoder_key_env: Annotated[
-        str, _encoder("the environment variable that holds that endpoint's key")
-    ] = ""
+    user_url: Annotated[tuple[str, ...], _user] = ()
+    user_model: Annotated[str, _user] = ""
+    user_key_env: Annotated[str, _user] = ""
 
-    search_key_env: Annotated[
-        str, _search("the environment variable that holds your key of SerpAPI")
-    ] = ""
-    search_url: Annotated[
-        str, _search("what answers in the place of SerpAPI; default: SerpAPI")
-    ] = ""
+    encoder_url: Annotated[tuple[str, ...], _encoder] = ()
+    encoder_model: Annotated[str, _encoder] = ""
+    encoder_key_env: Annotated[str, _encoder] = ""
 
-    benchmark: Annotated[
-        str, _tasks("a folder of rods/family/benchmarks; default: the one declared so")
-    ] = ""
-    tasks: Annotated[
-        Path | None, _tasks("a JSONL file of any environment's; default: the benchmark's")
-    ] = None
-    trust: Annotated[
-        bool, _tasks("with --tasks: run the code of worlds that they name, whoever wrote it")
-    ] = False
-    part: Annotated[
-        Part | None, _tasks("which split; default: the benchmark's, of a file all", name="--split")
-    ] = None
-    types: Annotated[
-        tuple[str, ...], _tasks("kinds of tasks; default: all", consume_multiple=True)
-    ] = ()
-    tasks_per_type: Annotated[
-        NonNegativeInt, _tasks("at most so many of a type, by a fixed draw; 0: all")
-    ] = 0
-    samples: Annotated[PositiveInt, _tasks("episodes a task")] = 1
+    search_key_env: Annotated[str, _search] = ""
+    search_url: Annotated[str, _search] = ""
 
-    protocol: Annotated[
-        Protocol | None, _protocol("default: official, or what the run was trained with")
-    ] = None
-    form: Annotated[Form, _protocol("how calls are made", name="--calls")] = "prompt"
-    documents: Annotated[Documents, _protocol(_SIGNATURES)] = "full"
-    system_prompt: Annotated[SystemPrompt | None, _protocol("of the tags dialect")] = None
-    temperature: Annotated[float, _protocol("the default is the benchmark's")] = COLDEST
-    top_p: Annotated[float, _protocol("the nucleus")] = 1.0
-    max_tokens: Annotated[PositiveInt, _protocol("of one output")] = 4096
-    max_context: Annotated[int, _protocol("tokens of an episode (local weights)")] = 32_768
+    benchmark: Annotated[str, _tasks] = ""
+    tasks: Annotated[Path | None, _tasks] = None
+    trust: Annotated[bool, _tasks] = False
+    part: Annotated[Part | None, _tasks, Parameter(name="--split")] = None
+    types: Annotated[tuple[str, ...], _tasks, Parameter(consume_multiple=True)] = ()
+    tasks_per_type: Annotated[NonNegativeInt, _tasks] = 0
+    samples: Annotated[PositiveInt, _tasks] = 1
 
-    in_flight: Annotated[PositiveInt, _limit("episodes at a time")] = 64
-    precision: Annotated[Precision | None, _limit("local weights; default: the run's")] = None
-    threads: Annotated[int | None, _limit("torch threads of local weights; default: the run's")] = (
-        None
-    )
-    patience: Annotated[float, _limit("seconds to wait for an endpoint that is gone or fails")] = (
-        600.0
-    )
-    budget_tokens: Annotated[int, _limit("prompt and answer tokens in all; 0: no limit")] = 0
-    budget_requests: Annotated[int, _limit("requests in all; 0: no limit")] = 0
+    protocol: Annotated[Protocol | None, _protocol] = None
+    form: Annotated[Form, _protocol, Parameter(name="--calls")] = "prompt"
+    documents: Annotated[Documents, _protocol, Parameter(help=_SIGNATURES)] = "full"
+    system_prompt: Annotated[SystemPrompt | None, _protocol] = None
+    temperature: Annotated[float, _protocol] = COLDEST
+    top_p: Annotated[float, _protocol] = 1.0
+    max_tokens: Annotated[PositiveInt, _protocol] = 4096
+    max_context: Annotated[int, _protocol] = 32_768
+
+    in_flight: Annotated[PositiveInt, _limit] = 64
+    precision: Annotated[Precision | None, _limit] = None
+    threads: Annotated[int | None, _limit] = None
+    patience: Annotated[float, _limit] = 600.0
+    budget_tokens: Annotated[int, _limit] = 0
+    budget_requests: Annotated[int, _limit] = 0
 
 
 @frozen
@@ -181,9 +184,7 @@ def find(options: Options) -> Source:
         raise UserError(what, remedy="name one by --url, --config, --weights, --run or --recorded")
     for path in (options.weights, options.recorded):
         if path is not None and not path.exists():
-            raise UserError(
-                "there is no such file or folder", where=str(path), remedy="check the path"
-            )
+            raise UserError("there is no such file or folder", where=path, remedy="check the path")
     if options.weights is not None:
         path = options.weights.resolve()
         about = {"kind": "weights", "name": options.name or path.name, "path": str(path)}
@@ -301,9 +302,11 @@ def _endpoint(options: Options) -> Source:
     if options.config is not None:
         operation = read_config(options.config).operation
         if len(operation.endpoints) != 1:
-            what = f"names {len(operation.endpoints)} endpoints; one policy is evaluated at a time"
-            remedy = "leave one [[operation.endpoints]], or give --url and --model"
-            raise UserError(what, where=str(options.config), remedy=remedy)
+            raise UserError(
+                f"names {len(operation.endpoints)} endpoints; one policy is evaluated at a time",
+                where=options.config,
+                remedy="leave one [[operation.endpoints]], or give --url and --model",
+            )
         endpoint = operation.endpoints[0]
         budgets = {
             name: value or getattr(operation.budgets, name) for name, value in budgets.items()
@@ -370,7 +373,7 @@ def _checkpoint(run: Path, options: Options) -> Source:
     position = checkpoint.position
     if config.policy.kind == "simulated":
         raise UserError(
-            "a simulated policy says nothing", where=str(run), remedy="evaluate a run with weights"
+            "a simulated policy says nothing", where=run, remedy="evaluate a run with weights"
         )
     name = options.name or f"{run.resolve().name}_step_{position.step}"
     about = {

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from rods.canonical import JsonMapping, JsonObject
+from rods.canonical import JsonMapping, JsonObject, only
 from rods.console.output import estimated
 from rods.errors import UserError
 from rods.evaluation import card
@@ -33,8 +33,8 @@ def report(folder: Path) -> JsonObject:
     """The scores of the evaluation in `folder` from its recorded episodes, whose result files it
     writes. Raises UserError, RefusedError."""
     content, settings, benchmark = opened(folder)
-    about: JsonObject = {"settings": content, "about": benchmark.about()}
-    about |= {name: content[name] for name in ("data", "environment") if name in content}
+    about = {"settings": content, "about": benchmark.about()}
+    about |= only(content, ("data", "environment"))
     if isinstance(benchmark, Packaged):
         _write_results(folder, settings, benchmark)
         about["results"] = str(folder / benchmark.name)

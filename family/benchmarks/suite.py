@@ -55,12 +55,11 @@ def play(
         "step",
     ):
         if getattr(options, option):
-            remedy = (
-                "the policies are the run's: its checkpoints, or --start-url and --end-url with "
-                "--model"
-            )
             raise UserError(
-                f"--{option} is not for a suite", where="the command line", remedy=remedy
+                f"--{option} is not for a suite",
+                where="the command line",
+                remedy="the policies are the run's: its checkpoints, or --start-url and "
+                "--end-url with --model",
             )
     if bool(start_url) != bool(end_url):
         raise UserError(
@@ -123,7 +122,7 @@ def _policies(
             (f"step_{at.step:08d}.a{at.attempt}", replace(options, run=run, step=at.step))
         )
     if policies[0][0] == policies[1][0]:
-        raise UserError("its start is its end", where=str(run), remedy="train it first")
+        raise UserError("its start is its end", where=run, remedy="train it first")
     return policies
 
 

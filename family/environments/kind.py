@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import asdict
 
-from rods.canonical import content_id
+from rods.canonical import content_id, only
 from rods.composing.records import ComposeError
 from rods.config import Gates
 from rods.conversations import Persona
@@ -189,8 +189,9 @@ class ProceduralScenarios:
             )
         except LookupError as error:
             raise ComposeError("no_pattern", str(error)) from error
-        origin = {name: seed.provenance[name] for name in ORIGIN if name in seed.provenance}
-        return task(skeleton, environment, variant, validated, mode, origin=origin)
+        return task(
+            skeleton, environment, variant, validated, mode, origin=only(seed.provenance, ORIGIN)
+        )
 
 
 def skeleton_of(seed: OpenTask) -> Skeleton | None:

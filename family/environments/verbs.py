@@ -23,7 +23,7 @@ from rods.files import read_regular
 from rods.llm import Budget, Client
 from rods.tasks import OpenTask, Split, read_tasks, task_lines
 
-Topics = Annotated[tuple[str, ...], Parameter(negative=(), consume_multiple=True)]
+Topics = Annotated[tuple[str, ...], Parameter(consume_multiple=True)]
 Conversation = Annotated[
     Literal["told", "asked", "both"],
     Parameter(help="Whether users say everything at once, are asked, or both."),
@@ -43,30 +43,37 @@ def options_of(mode: Conversation, lowest_tier: LowestTier) -> tuple[tuple[Mode,
 
 
 def generate_worlds(
-    folder: Annotated[Path, Parameter(help="Where to write environments/ and tasks.jsonl.")],
+    folder: Path,
     /,
     *,
-    worlds: Annotated[PositiveInt, Parameter(help="How many worlds to draw.")] = 10,
-    scenarios: Annotated[PositiveInt, Parameter(help="How many scenarios to draw in each.")] = 20,
-    held_out: Annotated[
-        NonNegativeInt,
-        Parameter(help="How many of the worlds, the last ones, have their tasks held out."),
-    ] = 0,
-    held_out_topics: Annotated[
-        Topics, Parameter(help="Topics whose worlds are held out as well.")
-    ] = (),
-    topics: Annotated[Topics, Parameter(help="Topics of the worlds. All when left out.")] = (),
+    worlds: PositiveInt = 10,
+    scenarios: PositiveInt = 20,
+    held_out: NonNegativeInt = 0,
+    held_out_topics: Topics = (),
+    topics: Topics = (),
     mode: Conversation = "told",
     random_seed: RandomSeed = 0,
     lowest_tier: LowestTier = "landlock",
     as_json: Json = False,
 ) -> int:
     """Draw worlds and scenarios by chance, hold them to their controls, and write those that pass.
-    Exits 1 where no task is left."""
+    Exits 1 where no task is left.
+
+    Args:
+        folder: Where to write environments/ and tasks.jsonl.
+        worlds: How many worlds to draw.
+        scenarios: How many scenarios to draw in each.
+        held_out: How many of the worlds, the last ones, have their tasks held out.
+        held_out_topics: Topics whose worlds are held out as well.
+        topics: Topics of the worlds. All when left out.
+    """
     for option, named in (("--topics", topics), ("--held-out-topics", held_out_topics)):
         if unknown := set(named) - set(topic_names()):
-            what = f"no topic is called {', '.join(sorted(unknown))}"
-            raise UserError(what, where=option, remedy=f"there are {', '.join(topic_names())}")
+            raise UserError(
+                f"no topic is called {', '.join(sorted(unknown))}",
+                where=option,
+                remedy=f"there are {', '.join(topic_names())}",
+            )
     modes, sandbox = options_of(mode, lowest_tier)
     tasks: list[OpenTask] = []
     refused: dict[str, list[str]] = {}
@@ -104,41 +111,32 @@ def generate_worlds(
 
 
 def write_worlds(
-    folder: Annotated[
-        Path, Parameter(help="Where to write environments/, tasks.jsonl and written.jsonl.")
-    ],
+    folder: Path,
     /,
     *,
-    config: Annotated[
-        Path,
-        Parameter(
-            help="The TOML file with [[operation.endpoints]], [operation.writing] and its roles."
-        ),
-    ],
-    topics: Annotated[Path | None, Parameter(help="A file of topics, one a line.")] = None,
-    from_tasks: Annotated[
-        Path | None,
-        Parameter(
-            help="Instead: texts to infer topics from, a file of tasks (.jsonl) or one a line."
-        ),
-    ] = None,
-    worlds: Annotated[
-        NonNegativeInt, Parameter(help="How many topics to take, the first ones; 0: all.")
-    ] = 0,
-    scenarios: Annotated[
-        PositiveInt, Parameter(help="How many scenarios to write in each world.")
-    ] = 10,
-    held_out: Annotated[
-        NonNegativeInt,
-        Parameter(help="How many of the topics, the last ones, have their tasks held out."),
-    ] = 0,
+    config: Path,
+    topics: Path | None = None,
+    from_tasks: Path | None = None,
+    worlds: NonNegativeInt = 0,
+    scenarios: PositiveInt = 10,
+    held_out: NonNegativeInt = 0,
     mode: Conversation = "told",
     random_seed: RandomSeed = 0,
     lowest_tier: LowestTier = "landlock",
     as_json: Json = False,
 ) -> int:
     """Have language models write worlds and scenarios, hold them to their controls, and write those
-    that pass. Given again, it goes on where it was interrupted. Exits 1 where no task is left."""
+    that pass. Given again, it goes on where it was interrupted. Exits 1 where no task is left.
+
+    Args:
+        folder: Where to write environments/, tasks.jsonl and written.jsonl.
+        config: The TOML file with [[operation.endpoints]], [operation.writing] and its roles.
+        topics: A file of topics, one a line.
+        from_tasks: Instead: texts to infer topics from, a file of tasks (.jsonl) or one a line.
+        worlds: How many topics to take, the first ones; 0: all.
+        scenarios: How many scenarios to write in each world.
+        held_out: How many of the topics, the last ones, have their tasks held out.
+    """
     if (topics is None) == (from_tasks is None):
         raise UserError(
             "give --topics or --from-tasks",
@@ -211,7 +209,7 @@ def _lines(
         )
         yield f"{world.topic[:80]}: {ended}"
         if world.dropped:
-            yield (f"  scenarios dropped: {counts(world.dropped)}")
+            yield f"  scenarios dropped: {counts(world.dropped)}"
     sound = [world for world in written if world.name]
     tasks = sum(len(world.tasks) for world in sound)
     yield f"{len(sound)} of {len(written)} worlds, {tasks} tasks in {folder / 'tasks.jsonl'}"
@@ -234,8 +232,8 @@ def _texts(path: Path, *, tasks: bool) -> list[str]:
             texts = [line.strip() for line in read_regular(path).decode("utf-8").splitlines()]
         except (OSError, UnicodeDecodeError) as error:
             raise UserError(
-                f"cannot be read: {error}", where=str(path), remedy="a text file, one a line"
+                f"cannot be read: {error}", where=path, remedy="a text file, one a line"
             ) from error
     if not (texts := [text for text in texts if text]):
-        raise UserError("holds no text", where=str(path), remedy="write one a line")
+        raise UserError("holds no text", where=path, remedy="write one a line")
     return texts

@@ -14,9 +14,8 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
-from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt
 
 from rods.canonical import keyed_random
@@ -33,27 +32,27 @@ WORD = re.compile(r"[a-z]+")
 
 
 def select_tasks(
-    file: Annotated[Path, Parameter(help="A JSONL file of tasks in many worlds.")],
-    out: Annotated[Path, Parameter(help="The JSONL file of tasks to write.")],
+    file: Path,
+    out: Path,
     /,
     *,
-    worlds: Annotated[
-        NonNegativeInt, Parameter(help="In how many worlds training tasks are kept; 0: all.")
-    ] = 0,
-    without: Annotated[
-        Path | None, Parameter(help="Another such file: no world that it trains on.")
-    ] = None,
-    mode: Annotated[
-        ConversationMode | None,
-        Parameter(help="Only tasks whose user says all at once, or is asked."),
-    ] = None,
-    alike: Annotated[
-        Alike | None, Parameter(help="The worlds most or least like the held-out, not drawn ones.")
-    ] = None,
+    worlds: NonNegativeInt = 0,
+    without: Path | None = None,
+    mode: ConversationMode | None = None,
+    alike: Alike | None = None,
     random_seed: RandomSeed = 0,
     as_json: Json = False,
 ) -> None:
-    """Choose the worlds of a file that are trained on. Held-out tasks are kept as they are."""
+    """Choose the worlds of a file that are trained on. Held-out tasks are kept as they are.
+
+    Args:
+        file: A JSONL file of tasks in many worlds.
+        out: The JSONL file of tasks to write.
+        worlds: In how many worlds training tasks are kept; 0: all.
+        without: Another such file: no world that it trains on.
+        mode: Only tasks whose user says all at once, or is asked.
+        alike: The worlds most or least like the held-out, not drawn ones.
+    """
     other = () if without is None else read_tasks(without)
     tasks = list(read_tasks(file))
     chosen = select(
@@ -88,8 +87,11 @@ def select(
     candidates = [task for task in trained if mode in (None, _mode(task))]
     names = sorted({task.environment.name for task in candidates})
     if not names or len(names) < worlds:
-        what = f"{len(names)} worlds have such training tasks, {worlds or 'some'} are asked for"
-        raise UserError(what, where="--worlds", remedy="ask for fewer, or generate more")
+        raise UserError(
+            f"{len(names)} worlds have such training tasks, {worlds or 'some'} are asked for",
+            where="--worlds",
+            remedy="ask for fewer, or generate more",
+        )
     if alike is None:
         names.sort(key=lambda name: keyed_random(random_seed, "worlds", name).random())
     else:

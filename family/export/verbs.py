@@ -38,20 +38,22 @@ FORMATS = "jsonl" + "".join(
 
 
 def export(
-    run: Annotated[
-        Path,
-        Parameter(help="The run folder; for a benchmark's own format a JSONL file of tasks, too."),
-    ],
-    folder: Annotated[Path, Parameter(help="A new folder for the tables.")],
+    run: Path,
+    folder: Path,
     /,
     *,
     format: Annotated[str, Parameter(help=FORMATS)] = "jsonl",
     as_json: Json = False,
 ) -> None:
     """Write tasks, variants, groups and kept traces of a run as tables, with a data card that
-    `datasets` reads, and the files of generated worlds as they lie in the run."""
+    `datasets` reads, and the files of generated worlds as they lie in the run.
+
+    Args:
+        run: The run folder; for a benchmark's own format a JSONL file of tasks, too.
+        folder: A new folder for the tables.
+    """
     if folder.exists() and any(folder.iterdir()):
-        raise RefusedError("is not empty", where=str(folder), remedy="name a new folder")
+        raise RefusedError("is not empty", where=folder, remedy="name a new folder")
     own = registry.having("format")
     if format not in (formats := ["jsonl", *own]):
         raise UserError(
@@ -73,8 +75,11 @@ def export(
             }
             (part / "README.md").write_text(_card(tables, counts), encoding="utf-8")
             bring(tables.run.manifest["environments"], [tables.run.path], part)
-    text = f"{folder}: {', '.join(f'{count} {name}' for name, count in counts.items())}"
-    print_result(as_json, {"folder": folder, "format": format, "rows": counts}, text)
+    print_result(
+        as_json,
+        {"folder": folder, "format": format, "rows": counts},
+        f"{folder}: {', '.join(f'{count} {name}' for name, count in counts.items())}",
+    )
 
 
 class _Tables:

@@ -162,11 +162,11 @@ def check(run: Run, findings: Findings, *, replay: bool) -> None:
         if kind == "asked":
             allowed = settings_of(run.config).attempts
             if record["number"] != case.questions + 1 or case.attempts >= allowed:
-                what = (
+                findings.problem(
+                    where,
                     f"is question {record['number']} after {case.questions}, {case.attempts} of "
-                    f"them attempts"
+                    f"them attempts",
                 )
-                findings.problem(where, what)
             answered.discard(failure)
         elif "number" in record:
             open_now = case is not NOT_ASKED and failure not in answered

@@ -24,7 +24,7 @@ from rods.buffers.log.record_bytes import quarantine, record
 from rods.buffers.log.writer import LogWriter
 from rods.buffers.run.run import Run
 from rods.buffers.state import RunState
-from rods.canonical import JsonObject, frozen, keyed_random
+from rods.canonical import JsonObject, frozen, keyed_random, only
 from rods.composing.records import ComposeError
 from rods.daemon.authors.base import in_thread
 from rods.daemon.authors.llm import showing
@@ -119,7 +119,7 @@ class Correcting:
         if not self._writers.able or not mines(self.config, state.stage):
             self.open_at = math.inf
             return []
-        mining: Any = state.folds[NAME]
+        mining = state.folds[NAME]
         candidates = (self._failure(mined, state) for mined in mining.due())
         failures = [failure for failure in candidates if not self._closed(failure)]
         if self._writers.spent:  # nobody is asked any more, and nothing waits for it
@@ -178,9 +178,13 @@ class Correcting:
                 await self._attempt(failure, number, environment, tool, seen)
             except _Objection as objection:
                 why = objection.why[:LONGEST]
-                text = objection.text[:LONGEST]
                 await self._record(
-                    "objected", failure.id, number=number, by=objection.by, why=why, text=text
+                    "objected",
+                    failure.id,
+                    number=number,
+                    by=objection.by,
+                    why=why,
+                    text=objection.text[:LONGEST],
                 )
                 log.info("feedback refused", by=objection.by, why=objection.why)
                 cause = objection.__cause__
@@ -227,8 +231,11 @@ class Correcting:
             self._threads, lambda: sum(mends(environment, refused, remedy) for refused in seen)
         )
         if 2 * mended < len(seen):
-            why = f"following it ({remedy.kind}) mends the call in {mended} of {len(seen)} worlds"
-            raise _Objection("probe", why, text)
+            raise _Objection(
+                "probe",
+                f"following it ({remedy.kind}) mends the call in {mended} of {len(seen)} worlds",
+                text,
+            )
         try:
             opinion = await judge(
                 asker, rng, environment, tool, failure.mined.pattern, text, remedy
@@ -364,10 +371,7 @@ async def propose(
         return Proposal(answer["needed"] == "yes", answer["category"], answer["type"], text, remedy)
 
     # other names are the policy's words
-    shapes = [
-        {name: shape[name] for name in tool.parameter_names if name in shape}
-        for shape in mined.shapes
-    ]
+    shapes = [only(shape, tool.parameter_names) for shape in mined.shapes]
     fields = {
         **_about(environment, tool, mined.pattern),
         "often": f"in {mined.rollouts} attempts at {len(mined.tasks)} tasks or more",

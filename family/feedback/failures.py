@@ -81,7 +81,7 @@ def check_failures(failures: Any) -> None:
 
 def refusal_text(result: Result) -> str:
     """What the tool said when it refused: the text of `error` where the result is an object."""
-    value: Any = result.value
+    value = result.value
     return str(value["error"]) if isinstance(value, dict) and "error" in value else result.text
 
 
@@ -160,10 +160,12 @@ def failed_calls(pairs: Iterable[tuple[Call, Result]]) -> list[JsonObject]:
         if key in kinds:
             kinds[key].count += 1
         elif len(kinds) < MOST_FAILED:
-            shapes = {
-                name: shape(value) for name, value in list(call.arguments.items())[:MOST_SHAPES]
-            }
-            kinds[key] = FailedCall(*key, shapes=shapes)
+            kinds[key] = FailedCall(
+                *key,
+                shapes={
+                    name: shape(value) for name, value in list(call.arguments.items())[:MOST_SHAPES]
+                },
+            )
     return [asdict(failed) for failed in kinds.values()]
 
 

@@ -319,9 +319,7 @@ class Remedy:
         if self.kind in ("look_up", "argument") and self.argument not in failing.parameter_names:
             wanted.append(f"{self.kind} needs an argument of {failing.name}, not {self.argument!r}")
         elif self.kind == "argument":
-            parameter = next(
-                declared for declared in failing.parameters if declared.name == self.argument
-            )
+            parameter = failing.by_name[self.argument]
             if self.shape == DOCUMENTED and not documented(parameter):
                 wanted.append(f"the document of {failing.name} lists no values for {self.argument}")
             elif not self.shape or self.shape in {shapes.get(self.argument) for shapes in seen}:
@@ -379,9 +377,7 @@ def _followed(
     """The calls that come of following the remedy, each with the world that it is made in."""
     failing = environment.tools()[witness.call.name]
     if remedy.kind == "argument":
-        parameter = next(
-            declared for declared in failing.parameters if declared.name == remedy.argument
-        )
+        parameter = failing.by_name[remedy.argument]
         if remedy.shape == DOCUMENTED:
             values = documented(parameter)
         else:

@@ -6,9 +6,6 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict
-from typing import Annotated
-
-from cyclopts import Parameter
 
 from rods.buffers.log.record_bytes import record
 from rods.buffers.log.writer import LogWriter
@@ -22,8 +19,6 @@ from rods.family.feedback.cases import FeedbackCase, FeedbackFold
 from rods.family.feedback.settings import DROPPED
 
 LONGEST = 300  # characters of a reason
-Failure = Annotated[str, Parameter(help="The id of a failure, or its first digits.")]
-Why = Annotated[str, Parameter(help="The reason, which is kept on record.")]
 
 
 def list_cases(run: RunFolder, /, *, as_json: Json = False) -> None:
@@ -44,15 +39,22 @@ def list_cases(run: RunFolder, /, *, as_json: Json = False) -> None:
     print_result(as_json, listing, lines)
 
 
-def drop(run: RunFolder, failure: Failure, /, *, why: Why = "", as_json: Json = False) -> None:
+def drop(run: RunFolder, failure: str, /, *, why: str = "", as_json: Json = False) -> None:
     """Take an approved text out of force, for good: from the next epoch on it is not shown. Nobody
-    is asked again."""
+    is asked again.
+
+    Args:
+        failure: The id of a failure, or its first digits.
+        why: The reason, which is kept on record.
+    """
     opened = Run.open(run)
     with Ownership(opened.path, DROPPED, "feedback"):
         case = find(opened, failure)
         if case.state != "approved":
-            what = f"failure {case.failure} has no text in force ({case.state.replace('_', ' ')})"
-            raise RefusedError(what, where=str(opened.path))
+            raise RefusedError(
+                f"failure {case.failure} has no text in force ({case.state.replace('_', ' ')})",
+                where=opened.path,
+            )
         case.state = "dropped"
         case.why = why[:LONGEST]
         with closing(LogWriter(opened.path / DROPPED)) as writer:
@@ -99,8 +101,9 @@ def find(run: Run, failure: str) -> FeedbackCase:
     """The case whose id begins with `failure`. Raises UserError for none or several."""
     matching = [case for case in cases(run) if case.failure.startswith(failure)]
     if len(matching) != 1:
-        what = f"{len(matching) or 'no'} kinds of failure have an id that begins with {failure!r}"
         raise UserError(
-            what, where=str(run.path), remedy=f"`rods env feedback list {run.path}` shows the ids"
+            f"{len(matching) or 'no'} kinds of failure have an id that begins with {failure!r}",
+            where=run.path,
+            remedy=f"`rods env feedback list {run.path}` shows the ids",
         )
     return matching[0]

@@ -2,9 +2,6 @@
 
 import contextlib
 from pathlib import Path
-from typing import Annotated
-
-from cyclopts import Parameter
 
 from rods.buffers.log.disk import replace
 from rods.environments.loading import Environments
@@ -14,12 +11,16 @@ from rods.worlds.checking.task_files import rehashed
 TEMPLATE = Path(__file__).with_name("template")
 
 
-def init(folder: Annotated[Path, Parameter(help="The folder to make.")], /) -> None:
+def init(folder: Path, /) -> None:
     """Make a folder with a world of its own, tasks, configuration and a README, all of which run as
-    they are."""
+    they are.
+
+    Args:
+        folder: The folder to make.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     if any(folder.iterdir()):
-        raise UserError("is not empty", where=str(folder), remedy="name a new folder")
+        raise UserError("is not empty", where=folder, remedy="name a new folder")
     for file in sorted(TEMPLATE.iterdir()):
         if file.is_file():
             (folder / file.name).write_bytes(file.read_bytes())

@@ -21,27 +21,22 @@ from rods.files import explained
 # The recorded run: that of `make demo`, but with daemon/stand_ins as author, so that calls of
 # models are on record too (docs/generate/recorded_run.py).
 ARCHIVE = files("rods.family.page").joinpath("example.zip")
-Host = Annotated[str, Parameter(help="The address to listen at.")]
-Export = Annotated[
-    Path | None,
-    Parameter(
-        help="Write the page as one file into this folder, which opens from the disk, say what the "
-        "runs show, and serve nothing."
-    ),
-]
-Example = Annotated[
-    bool, Parameter(negative="", help="Show a small recorded run that ships with the program, too.")
-]
 
 
 def dash(
     runs: FoldersOfRuns = None,
     /,
     *,
-    host: Host = "127.0.0.1",
+    host: str = "127.0.0.1",
     port: Port = 8417,
-    export: Export = None,
-    example: Example = False,
+    export: Annotated[
+        Path | None,
+        Parameter(
+            help="Write the page as one file into this folder, which opens from the disk, say "
+            "what the runs show, and serve nothing."
+        ),
+    ] = None,
+    example: bool = False,
     as_json: Json = False,
 ) -> None:
     """Show runs in a browser, live: progress, the boundary step by step, the pool, tasks, episodes,
@@ -50,6 +45,10 @@ def dash(
     Reads files only, and only while somebody looks. Prints the page's address with the token that a
     reader needs, any other account of this machine too; Ctrl-C ends it. Held-out scores appear once
     `rods trainer score` has made them.
+
+    Args:
+        host: The address to listen at.
+        example: Show a small recorded run that ships with the program, too.
     """
     with TemporaryDirectory() as folder:
         recorded = [unpacked(Path(folder))] if example else []
@@ -59,9 +58,11 @@ def dash(
         else:
             registry = Registry(paths)
             if not registry.names():
-                remedy = "name run folders, or a folder that holds some"
-                where = ", ".join(map(str, paths))
-                raise UserError("there is no run to export", where=where, remedy=remedy)
+                raise UserError(
+                    "there is no run to export",
+                    where=", ".join(map(str, paths)),
+                    remedy="name run folders, or a folder that holds some",
+                )
             page, reports = export_page(registry, export)
             numbers = {name: report["numbers"] for name, report in reports.items()}
             lines = [str(page)]

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from rods.buffers.run.run import Run
 from rods.buffers.usage import Costs, Spent, costs
-from rods.canonical import JsonObject
+from rods.canonical import JsonObject, without
 from rods.commands import Json
 from rods.console.output import RunFolder, print_result
 from rods.conversations import Checks, Persona
@@ -21,21 +21,21 @@ from rods.tasks import OpenTask, Task
 from rods.turn_statistics import Dynamics, shares
 
 RECENT = 10  # groups of a task whose labels are summed up turn by turn
-Listed = Annotated[
-    str | None,
-    Parameter(
-        help="A task's id, or enough of its first characters; variants or originals list these, "
-        "none lists all."
-    ),
-]
-Cost = Annotated[
-    bool,
-    Parameter(negative="", help="Show what variants cost in calls of language models, by stage."),
-]
 
 
 def inspect(
-    run: RunFolder, task: Listed = None, /, *, cost: Cost = False, as_json: Json = False
+    run: RunFolder,
+    task: Annotated[
+        str | None,
+        Parameter(
+            help="A task's id, or enough of its first characters; variants or originals list "
+            "these, none lists all."
+        ),
+    ] = None,
+    /,
+    *,
+    cost: bool = False,
+    as_json: Json = False,
 ) -> None:
     """Show one task: conversation, ground truth, what became of each turn, ancestry from seed to
     variant, windows of rewards, and its history; or calls, tokens and time for each accepted
@@ -43,6 +43,9 @@ def inspect(
 
     Without either list all tasks: id, type, zone, generation (0: an original), and whether it is
     active. The page has the episodes of a task.
+
+    Args:
+        cost: Show what variants cost in calls of language models, by stage.
     """
     if task is not None and cost:
         raise UserError(
@@ -105,7 +108,7 @@ def _lines(history: TaskHistory) -> list[str]:
             lines += [
                 f"        truth: {call}" for call in task.calls[turn] or ["no call is right here"]
             ]
-        recent: Counter[str] = sum(
+        recent = sum(
             (Counter(group["turns"][turn]) for group in history.labels[-RECENT:]), Counter()
         )
         if recent:
@@ -125,7 +128,7 @@ def _lines(history: TaskHistory) -> list[str]:
             f"step {window.last_step}, trend {window.trend:+.3f}"
         )
     for event in history.history:
-        own = {key: value for key, value in event.items() if key not in ("step", "event")}
+        own = without(event, "step", "event")
         brief = mapped(
             own, lambda value: float(f"{value:.4g}") if isinstance(value, float) else value
         )

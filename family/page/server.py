@@ -112,8 +112,11 @@ def application(registry: Registry, *, hosts: list[str], token: str) -> Starlett
     )
 
     async def index(request: Request) -> Response:
-        headers = {"content-security-policy": policy, "referrer-policy": "no-referrer"}
-        return Response(page, media_type="text/html", headers=headers)
+        return Response(
+            page,
+            media_type="text/html",
+            headers={"content-security-policy": policy, "referrer-policy": "no-referrer"},
+        )
 
     async def asset(request: Request) -> Response:
         name = request.path_params["name"]
@@ -132,17 +135,18 @@ def application(registry: Registry, *, hosts: list[str], token: str) -> Starlett
             _answered, registry, name, wanted, dict(request.query_params)
         )
 
-    routes = [
-        Route("/", index),
-        Route("/static/{name}", asset),
-        Route("/api/runs", runs),
-        Route("/api/{run}/{view}", view),
-    ]
-    middleware = [
-        Middleware(TrustedHostMiddleware, allowed_hosts=hosts),
-        Middleware(Guard, token=token),
-    ]
-    return Starlette(routes=routes, middleware=middleware)
+    return Starlette(
+        routes=[
+            Route("/", index),
+            Route("/static/{name}", asset),
+            Route("/api/runs", runs),
+            Route("/api/{run}/{view}", view),
+        ],
+        middleware=[
+            Middleware(TrustedHostMiddleware, allowed_hosts=hosts),
+            Middleware(Guard, token=token),
+        ],
+    )
 
 
 class Guard:
@@ -166,11 +170,12 @@ class Guard:
         elif self._right(request.cookies.get(name, "")) or self._right(token):
             await self.app(scope, receive, send)
         else:
-            refusal = (
+            await Response(
                 "This page needs the token that `rods dash` has printed: open the address with "
-                "?token=… once.\n"
-            )
-            await Response(refusal, 401, media_type="text/plain")(scope, receive, send)
+                "?token=… once.\n",
+                401,
+                media_type="text/plain",
+            )(scope, receive, send)
 
     def _right(self, token: str) -> bool:
         return hmac.compare_digest(token.encode(), self.token.encode())

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from rods.buffers.log.parts import Lookup
 from rods.buffers.run.runfolder import REJECTED
-from rods.canonical import JsonMapping, JsonObject
+from rods.canonical import JsonMapping, JsonObject, only
 from rods.console.events import PROCESSES, Events
 from rods.console.progress import Progress
 from rods.errors import UserError, plain
@@ -150,7 +150,7 @@ def episodes(follower: Follower, query: Query) -> JsonObject:
     rows = []
     for trace, rollouts in kept:
         rollout = {} if rollouts is None else rollouts[trace["rollout"]]
-        record = {name: rollout[name] for name in RECORDED if name in rollout}
+        record = only(rollout, RECORDED)
         rows.append({**trace, **record})
     return {"step": at, "steps": steps, "episodes": rows}
 
@@ -165,7 +165,7 @@ def models(follower: Follower, query: Query) -> JsonObject:
         ]
         accepted = len(follower.variants)
     beat = follower.process("daemon")
-    limits: JsonObject = {name: beat[name] for name in ("endpoints", "budget") if name in beat}
+    limits: JsonObject = only(beat, ("endpoints", "budget"))
     return {"calls": calls, "accepted": accepted, "life": beat["life"], **limits}
 
 

@@ -17,8 +17,7 @@ from rods.console.events import Events
 from rods.console.output import print_result
 from rods.environments.loading import Environments
 from rods.errors import UserError
-from rods.family.planning.plan import Launch, Rates, launched
-from rods.family.planning.plan import plan as planned
+from rods.family.planning.plan import Launch, Rates, launched, plan as planned
 from rods.files import read_toml
 from rods.players import Players
 from rods.trainer.prerequisites import no_model
@@ -37,28 +36,28 @@ STEP = (
 
 
 def plan(
-    config: Annotated[Path, Parameter(help="A configuration, or a run folder.")],
+    config: Path,
     /,
     *,
-    nodes: Annotated[PositiveInt | None, Parameter(help="Machines that train.")] = None,
-    gpus: Annotated[
-        PositiveInt | None, Parameter(help="Processes on each of them, each with a GPU.")
-    ] = None,
-    accelerate: Annotated[
-        Path | None, Parameter(help="The configuration for `accelerate launch`.")
-    ] = None,
-    config_json: Annotated[
-        Path | None, Parameter(help="That of a model that is not here yet.")
-    ] = None,
-    rates: Annotated[
-        list[Path] | None,
-        Parameter(negative="", help="What `rods doctor --rate` wrote, or a run that has steps."),
-    ] = None,
+    nodes: PositiveInt | None = None,
+    gpus: PositiveInt | None = None,
+    accelerate: Path | None = None,
+    config_json: Path | None = None,
+    rates: Annotated[list[Path] | None, Parameter(negative="")] = None,
     as_json: Json = False,
 ) -> None:
     """Check all that a start would check, and print what the run would do: rollouts, tokens,
     memory, disk, hours, servers; each number with where it comes from. Starts and writes
-    nothing."""
+    nothing.
+
+    Args:
+        config: A configuration, or a run folder.
+        nodes: Machines that train.
+        gpus: Processes on each of them, each with a GPU.
+        accelerate: The configuration for `accelerate launch`.
+        config_json: That of a model that is not here yet.
+        rates: What `rods doctor --rate` wrote, or a run that has steps.
+    """
     if config.is_dir():
         run = Run.open(config)
         run.check_environments()
@@ -112,10 +111,9 @@ def known_rates(sources: Sequence[Path]) -> Rates:
     for source in sources:
         for name, value in (_measured(source) if source.is_dir() else read_toml(source)).items():
             if not isinstance(value, int | float) or not 1e-6 < value < 1e12:
-                what = f"{name} is {value!r}; no rate is"
                 raise UserError(
-                    what,
-                    where=str(source),
+                    f"{name} is {value!r}; no rate is",
+                    where=source,
                     remedy="`rods doctor --rate` prints some (docs/plan.md)",
                 )
             rates[name] = (value, str(source))

@@ -46,9 +46,11 @@ def places(run: Run, held_out: SimilarityIndex) -> Sequence["Actor"]:
             ignore_reinit_error=True,
         )
     except (OSError, RuntimeError, ValueError) as error:
-        remedy = "start its head with `ray start --head`, and name the address that it prints"
-        what = f"no cluster of Ray at {address or 'this machine'}: {error}"
-        raise UserError(what, where="operation.ray.address", remedy=remedy) from error
+        raise UserError(
+            f"no cluster of Ray at {address or 'this machine'}: {error}",
+            where="operation.ray.address",
+            remedy="start its head with `ray start --head`, and name the address that it prints",
+        ) from error
     # sent once a node, whose workers share its arrays
     shared = ray.put((run.path.absolute(), run.config, held_out))
     return [

@@ -87,7 +87,7 @@ class Evolution(StepFold):
         if not (total := counts.total()) or not groups:
             return None
         changes: list[tuple[float, Change]] = []
-        stage: Any = stage_rules(self._curriculum, groups[0]["stage"])
+        stage = stage_rules(self._curriculum, groups[0]["stage"])
         for component in stage.evolving:
             share = rounded(sum(counts[label] for label in ANSWERS[component]) / total)
             present = component in self.shown

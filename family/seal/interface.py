@@ -130,8 +130,11 @@ def said(component: Component, brief: bool = False) -> str:
     read with every episode."""
     text = section(f"compact_{component}" if brief else component)
     if len(text) > LONGEST_GUIDELINE:
-        what = f"{component} has {len(text)} characters, at most {LONGEST_GUIDELINE} are shown"
-        raise UserError(what, where=f"prompts/{PROMPT}.txt", remedy="say it in fewer words")
+        raise UserError(
+            f"{component} has {len(text)} characters, at most {LONGEST_GUIDELINE} are shown",
+            where=f"prompts/{PROMPT}.txt",
+            remedy="say it in fewer words",
+        )
     return text
 
 

@@ -46,9 +46,11 @@ def weighted(**changes: float) -> Hook:
                 f"unknown label {label!r}", where=_WHERE, remedy=f"there are {', '.join(LABELS)}"
             )
         if type(value) not in (int, float) or not math.isfinite(value) or value < 0:
-            what = f"the weight of {label} is {value!r}"
-            remedy = "give a finite number that is not negative"
-            raise UserError(what, where=_WHERE, remedy=remedy)
+            raise UserError(
+                f"the weight of {label} is {value!r}",
+                where=_WHERE,
+                remedy="give a finite number that is not negative",
+            )
     utility = {label: changes.get(label, value) for label, value in UTILITY.items()}
 
     def hook(estimate: AdvantageEstimate) -> Array:

@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 
 from rods.analysis.schemas import tool_faults
 from rods.buffers.log.shapes import fault_of
-from rods.canonical import JsonMapping, frozen
+from rods.canonical import JsonMapping, frozen, without
 from rods.environments.base import Environment, Parameter, Tool
 from rods.errors import UserError, disk_error
 from rods.files import read_regular
@@ -79,13 +79,16 @@ def read_folder(folder: Path) -> ToolRepository:
     """Raises UserError (what, where, what to do) for the first thing that is wrong with it."""
     categories = _read(folder / CATEGORIES)
     if fault_of({"*": "text"})(categories) or not all(categories.values()):
-        remedy = 'write {"category": "what it is about"}'
-        raise UserError("is no object of texts", where=str(folder / CATEGORIES), remedy=remedy)
+        raise UserError(
+            "is no object of texts",
+            where=folder / CATEGORIES,
+            remedy='write {"category": "what it is about"}',
+        )
     files = sorted(path for path in folder.glob("*.json") if path.name != CATEGORIES)
     tools = [tool for path in files for tool in _of_file(path, categories)]
     if not tools:
         raise UserError(
-            "holds no tools", where=str(folder), remedy="put files of tools there, one a category"
+            "holds no tools", where=folder, remedy="put files of tools there, one a category"
         )
     return ToolRepository(_named(tools), categories)
 
@@ -103,24 +106,33 @@ def from_environment(environment: Environment) -> ToolRepository:
 def _of_file(path: Path, categories: Mapping[str, str]) -> Iterator[SimulatedTool]:
     record = _read(path)
     if fault := FILE(record):
-        remedy = 'write {"category": …, "entities": {kind: key}, "tools": [{"name": …}]}'
-        raise UserError(f"is no file of tools ({fault.strip()})", where=str(path), remedy=remedy)
+        raise UserError(
+            f"is no file of tools ({fault.strip()})",
+            where=path,
+            remedy='write {"category": …, "entities": {kind: key}, "tools": [{"name": …}]}',
+        )
     category = record["category"]
     if category not in categories:
-        remedy = f"name one of {', '.join(categories)}, or add it to {CATEGORIES}"
         raise UserError(
-            f"has the unknown category {category[:80]!r}", where=str(path), remedy=remedy
+            f"has the unknown category {category[:80]!r}",
+            where=path,
+            remedy=f"name one of {', '.join(categories)}, or add it to {CATEGORIES}",
         )
     for number, document in enumerate(record["tools"]):
         where = f"{path}: tools[{number}]"
         if not document.get("result"):
-            remedy = "say what it returns, as JSON Schema; models that play it are held to that"
-            raise UserError("has no result", where=f"{where} {document.get('name')}", remedy=remedy)
+            raise UserError(
+                "has no result",
+                where=f"{where} {document.get('name')}",
+                remedy="say what it returns, as JSON Schema; models that play it are held to that",
+            )
         entry = read_tool(document, category, where, record)
         if "effect" in document:
             entities = record.get("entities", {})
-            effect = _effect(document["effect"], entry.tool, entities, f"{entry.where}: effect")
-            entry = replace(entry, effect=effect)
+            entry = replace(
+                entry,
+                effect=_effect(document["effect"], entry.tool, entities, f"{entry.where}: effect"),
+            )
         yield entry
 
 
@@ -132,15 +144,21 @@ def read_tool(
     Raises UserError for what is wrong."""
     name = record.get("name")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        remedy = "letters, digits and _ . / -, at most 128, not a digit first"
-        raise UserError(f"has the name {str(name)[:80]!r}", where=where, remedy=remedy)
+        raise UserError(
+            f"has the name {str(name)[:80]!r}",
+            where=where,
+            remedy="letters, digits and _ . / -, at most 128, not a digit first",
+        )
     where = f"{where} {name}"
     schema = _schema("parameters", record.get("parameters"), root, where)
     properties = schema.get("properties", {})
     required = schema.get("required", [])
     if lacking := [key for key in required if key not in properties]:
-        what = f"requires {lacking[0][:80]!r}, which is not among its properties"
-        raise UserError(what, where=where, remedy="declare the parameter, or drop it there")
+        raise UserError(
+            f"requires {lacking[0][:80]!r}, which is not among its properties",
+            where=where,
+            remedy="declare the parameter, or drop it there",
+        )
     parameters = tuple(_parameter(key, value, key in required) for key, value in properties.items())
     result = record.get("result")
     returned = None if result is None else _schema("result", result, root, where)
@@ -153,7 +171,7 @@ def read_tool(
 def _schema(what: str, schema: Any, root: JsonMapping | None, where: str) -> JsonMapping:
     """A schema of an object, with what it refers to written out. Raises UserError for any
     other."""
-    whole: Any = _inlined(schema, root or schema, where)
+    whole = _inlined(schema, root or schema, where)
     fault = OBJECT(whole)
     if fault or whole["type"] != "object":
         remedy = 'write {"type": "object", "properties": {…}, "required": […]}'
@@ -164,7 +182,7 @@ def _schema(what: str, schema: Any, root: JsonMapping | None, where: str) -> Jso
 
 def _parameter(name: str, schema: JsonMapping, required: bool) -> Parameter:
     """Examples are for whoever draws values; a policy that reads the document is not shown them."""
-    rest = {key: value for key, value in schema.items() if key not in ("description", "default")}
+    rest = without(schema, "description", "default")
     bare = _without_examples(rest)
     about = str(schema.get("description", ""))
     return Parameter(
@@ -188,9 +206,11 @@ def _checked(entry: SimulatedTool) -> SimulatedTool:
     """The tool. Raises UserError for the first fault of its document."""
     for about, what, remedy in tool_faults(entry.tool.name, entry.tool):
         if about == "description":
-            what = "has no description"
-            remedy = "say in a sentence what it does: policies and models read nothing else"
-            raise UserError(what, where=entry.where, remedy=remedy)
+            raise UserError(
+                "has no description",
+                where=entry.where,
+                remedy="say in a sentence what it does: policies and models read nothing else",
+            )
         raise UserError(what, where=f"{entry.where}: {about}", remedy=remedy)
     return entry
 
@@ -210,8 +230,11 @@ def _effect(record: Any, tool: Tool, entities: Mapping[str, str], where: str) ->
     sets = record.get("sets", {})
     touches = record.get("touches", [])
     if entity not in entities:
-        remedy = 'declare it in "entities", with the field that names one'
-        raise UserError(f"is of the unknown entity {entity[:80]!r}", where=where, remedy=remedy)
+        raise UserError(
+            f"is of the unknown entity {entity[:80]!r}",
+            where=where,
+            remedy='declare it in "entities", with the field that names one',
+        )
     key = entities[entity]
     properties: JsonMapping = (tool.result or {}).get("properties", {})
     items = {
@@ -221,8 +244,11 @@ def _effect(record: Any, tool: Tool, entities: Mapping[str, str], where: str) ->
     }
     lists = [name for name, schema in items.items() if key in schema.get("properties", {})]
     if does in OF_MANY and len(lists) != 1:
-        what = f"has no list of things with {key!r} in its result"
-        raise UserError(what, where=where, remedy="return one array of such objects")
+        raise UserError(
+            f"has no list of things with {key!r} in its result",
+            where=where,
+            remedy="return one array of such objects",
+        )
     required = [parameter.name for parameter in tool.parameters if parameter.required]
     if does in OF_ONE and key not in required:
         raise UserError(
@@ -232,9 +258,10 @@ def _effect(record: Any, tool: Tool, entities: Mapping[str, str], where: str) ->
         )
     fields = items[lists[0]]["properties"] if does in OF_MANY else properties
     if unknown := [name for name in (key, *sets, *touches) if name not in fields]:
-        remedy = "return it, so that it can be compared"
         raise UserError(
-            f"names {unknown[0]!r}, which is not in the result", where=where, remedy=remedy
+            f"names {unknown[0]!r}, which is not in the result",
+            where=where,
+            remedy="return it, so that it can be compared",
         )
     return Effect(does, entity, key, sets, frozenset(touches), lists[0] if does in OF_MANY else "")
 
@@ -243,9 +270,8 @@ def _named(tools: Iterable[SimulatedTool]) -> dict[str, SimulatedTool]:
     named: dict[str, SimulatedTool] = {}
     for tool in tools:
         if (name := tool.tool.name) in named:
-            what = f"has the name of a tool in {named[name].where}"
             raise UserError(
-                what,
+                f"has the name of a tool in {named[name].where}",
                 where=tool.where,
                 remedy="rename one of the two: calls know a tool by its name alone",
             )
@@ -260,7 +286,7 @@ def _read(path: Path) -> Any:
     except OSError as error:
         raise disk_error(error, path) from error
     except ValueError as error:
-        raise UserError(f"is no JSON: {error}", where=str(path), remedy="correct it") from error
+        raise UserError(f"is no JSON: {error}", where=path, remedy="correct it") from error
 
 
 def _inlined(schema: Any, root: JsonMapping, where: str, depth: int = 0) -> Any:
@@ -283,12 +309,14 @@ def _inlined(schema: Any, root: JsonMapping, where: str, depth: int = 0) -> Any:
             if name != "$defs"
         }
     start, *path = str(schema["$ref"]).split("/")
-    target: Any = root if start == "#" else None
+    target = root if start == "#" else None
     for part in path:
         target = target.get(part) if isinstance(target, dict) else None
     if not isinstance(target, dict):
-        what = f"refers to {str(schema['$ref'])[:80]!r}"
-        remedy = 'define it in "$defs" and write "#/$defs/<name>"'
-        raise UserError(what, where=where, remedy=remedy)
-    beside = {name: inner for name, inner in schema.items() if name != "$ref"}
+        raise UserError(
+            f"refers to {str(schema['$ref'])[:80]!r}",
+            where=where,
+            remedy='define it in "$defs" and write "#/$defs/<name>"',
+        )
+    beside = without(schema, "$ref")
     return _inlined({**target, **beside}, root, where, depth + 1)

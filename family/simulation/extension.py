@@ -54,9 +54,11 @@ def _environments(config: "Config", environments: "Environments") -> "Sequence[E
     if (modelled := config.simulation.by_model) and not (
         config.operation.players or config.operation.endpoints
     ):
-        what = f'simulation.{modelled[0]} is "model", and no model is named that could play'
-        remedy = 'give one [[operation.players]] (docs/endpoints.md), or "procedural"'
-        raise UserError(what, where="operation.players", remedy=remedy)
+        raise UserError(
+            f'simulation.{modelled[0]} is "model", and no model is named that could play',
+            where="operation.players",
+            remedy='give one [[operation.players]] (docs/endpoints.md), or "procedural"',
+        )
     if not config.source.drawn:
         return ()
     from rods.family.simulation.source import drawn_from

@@ -130,9 +130,11 @@ def draw_task(
         tools = offered(repository, levels.tools, rng)
         if calls := _calls(tools, levels.calls, rng):
             return _with_user(repository, levels, tools, calls, rng)
-    what = f"{TRIES} drawings gave no tool whose arguments can be drawn"
-    remedy = 'give parameters "examples", an "enum", or a pattern such as ^[A-Z]{2}-[0-9]{4}$'
-    raise UserError(what, where="the tool repository", remedy=remedy)
+    raise UserError(
+        f"{TRIES} drawings gave no tool whose arguments can be drawn",
+        where="the tool repository",
+        remedy='give parameters "examples", an "enum", or a pattern such as ^[A-Z]{2}-[0-9]{4}$',
+    )
 
 
 def open_task(

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from rods.analysis.containment import Text, key_of
 from rods.analysis.schemas import Checker
 from rods.calls import Call
-from rods.canonical import JsonMapping, JsonObject, canonical, frozen
+from rods.canonical import JsonMapping, JsonObject, canonical, frozen, only
 from rods.environments.base import Result
 from rods.family.simulation.documents import OF_MANY, OF_ONE, Effect, SimulatedTool
 
@@ -192,15 +192,19 @@ class Ledger:
 
     def state(self) -> JsonObject:
         """The whole account as JSON, for `load`."""
-        things = [
-            [*name, thing.fields, thing.there, thing.changed]
-            for name, thing in self._things.items()
-        ]
-        looked_up = [
-            [asked.decode(), answer.status, answer.value, answer.message]
-            for asked, answer in self._looked_up.items()
-        ]
-        return copy.deepcopy({"things": things, "whole": self._whole, "looked_up": looked_up})
+        return copy.deepcopy(
+            {
+                "things": [
+                    [*name, thing.fields, thing.there, thing.changed]
+                    for name, thing in self._things.items()
+                ],
+                "whole": self._whole,
+                "looked_up": [
+                    [asked.decode(), answer.status, answer.value, answer.message]
+                    for asked, answer in self._looked_up.items()
+                ],
+            }
+        )
 
     def load(self, state: Any) -> None:
         """Replaces the whole account by what `state` returned. Raises ValueError for what it never
@@ -288,7 +292,7 @@ class Ledger:
         schema = self._tools[call.name].tool.result or {}
         if any(name not in fields for name in schema.get("required", ())):
             return None
-        value = {name: fields[name] for name in schema["properties"] if name in fields}
+        value = only(fields, schema["properties"])
         return (
             ToolAnswer("ok", copy.deepcopy(value)) if self._checker(call.name).fits(value) else None
         )
@@ -302,11 +306,7 @@ class Ledger:
             return None
         schemas = self._shown(call, effect)
         schema = self._tools[call.name].tool.result or {}
-        items = [
-            {name: item[name] for name in schemas if name in item}
-            for item in there
-            if _matches(item, filters)
-        ]
+        items = [only(item, schemas) for item in there if _matches(item, filters)]
         value = {effect.items: copy.deepcopy(items)}
         return (
             ToolAnswer("ok", value)
@@ -326,7 +326,7 @@ class Ledger:
             if not isinstance(key, (str, int)):
                 yield f"the result does not say the {effect.key} of what was created"
             if thing is not None and (thing.there or effect.key not in call.arguments):
-                yield (f"{effect.entity} {key} exists or existed: what is created needs its own id")
+                yield f"{effect.entity} {key} exists or existed: what is created needs its own id"
             return
         unmoved = {
             name: entry

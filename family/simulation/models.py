@@ -52,9 +52,10 @@ class Models:
     def put(self, question: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
         """What `question` comes to in the line's loop. Raises UserError where there is no line."""
         if self.line is None:
-            remedy = "open one around what plays (rods.buffers.run.run.Run.playing)"
             raise UserError(
-                "models play, and there is no line to them", where="[simulation]", remedy=remedy
+                "models play, and there is no line to them",
+                where="[simulation]",
+                remedy="open one around what plays (rods.buffers.run.run.Run.playing)",
             )
         return self.line.ask(question)
 
@@ -86,9 +87,10 @@ class Models:
                 f"{question.template} gave no usable answer in {tries} tries: {failed.why}"
             ) from failed
         except BudgetSpent as spent:
-            remedy = "raise it and start the same command again"
             raise UserError(
-                str(spent).partition(" → ")[0], where="operation.player_budgets", remedy=remedy
+                str(spent).partition(" → ")[0],
+                where="operation.player_budgets",
+                remedy="raise it and start the same command again",
             ) from spent
 
 

@@ -85,12 +85,7 @@ def ask_for_task(
     forms = [
         obj({"name": {"const": tool.name}, "arguments": arguments_schema(tool)}) for tool in tools
     ]
-    calls: Schema = {
-        "type": "array",
-        "items": {"anyOf": forms},
-        "minItems": 1,
-        "maxItems": levels.calls,
-    }
+    calls = {"type": "array", "items": {"anyOf": forms}, "minItems": 1, "maxItems": levels.calls}
     form = _with_field("simulated_task", "calls", calls)
     fields = {
         "tools": _documents(tools),

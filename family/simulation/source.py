@@ -5,7 +5,6 @@ back takes what is on record."""
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict
-from typing import Any
 
 from rods.buffers.audit.rederivation import Findings
 from rods.buffers.folds.observations import Observations
@@ -77,7 +76,7 @@ class DrawnSource:
         held: Callable[[], AbstractContextManager[None]],
     ) -> list[AnyTask]:
         difficulty = difficulty_of(observations).value
-        config: Any = self.run.config
+        config = self.run.config
         self.poll()
         wanted = [
             Wanted(
@@ -141,14 +140,11 @@ def drawn_from(name: str, environments: Environments) -> RepositoryEnvironment:
     documents."""
     environment = environments.load(name)
     if not isinstance(environment, RepositoryEnvironment):
-        remedy = (
-            "use `repository`, or `folder/`, a folder of tool documents of your own "
-            "(docs/trustee.md)"
-        )
         raise UserError(
             f"{name!r} has no tool repository to draw tasks from",
             where="source.repository",
-            remedy=remedy,
+            remedy="use `repository`, or `folder/`, a folder of tool documents of your own "
+            "(docs/trustee.md)",
         )
     return environment
 
@@ -156,7 +152,7 @@ def drawn_from(name: str, environments: Environments) -> RepositoryEnvironment:
 def guarded_generator(run: Run) -> Generator:
     """Who draws the tasks of a run: one that matches a guarded task is drawn again, by another
     random seed. Raises UserError where the repository cannot be read."""
-    config: Any = run.config
+    config = run.config
     held_out = SimilarityIndex(run.guarded if config.gates.contamination else ())
     first = generator(run)
 
@@ -175,9 +171,10 @@ def guarded_generator(run: Run) -> Generator:
             again = generator(run, random_seed)([wanted[place] for place in matching])
             for place, task in zip(matching, again, strict=True):
                 tasks[place] = task
-        what = f"{TRIES} drawings of a task match guarded ones"
         raise UserError(
-            what, where="[source]", remedy="draw from another repository, or guard fewer benchmarks"
+            f"{TRIES} drawings of a task match guarded ones",
+            where="[source]",
+            remedy="draw from another repository, or guard fewer benchmarks",
         )
 
     return generate
@@ -185,7 +182,7 @@ def guarded_generator(run: Run) -> Generator:
 
 def generator(run: Run, random_seed: int | None = None) -> Generator:
     """The same without a guard; `random_seed`: other than the run's."""
-    config: Any = run.config
+    config = run.config
     environment = drawn_from(config.source.repository, run.environments)
     random_seed = config.random_seeds.drawn if random_seed is None else random_seed
     if config.simulation.generator == "model":
@@ -202,7 +199,7 @@ def verify_drawn(run: Run, findings: Findings, *, replay: bool) -> None:
     """Whether every task was drawn once for its place, with the levels that its difficulty gives;
     with `replay` also whether the generator without a model draws the same task again. That steps
     were made of them is checked where steps are (rods.buffers.audit.verify)."""
-    config: Any = run.config
+    config = run.config
     places = set[Place]()
     # what a model thought up stands in the record alone
     by_rule = config.simulation.generator == "procedural"

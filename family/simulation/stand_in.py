@@ -13,7 +13,7 @@ from rods.analysis.containment import Text, leaves, read_json
 from rods.analysis.sampling import Sampler
 from rods.analysis.schemas import fits
 from rods.calls import Call
-from rods.canonical import JsonMapping, JsonObject
+from rods.canonical import JsonMapping, JsonObject, only
 from rods.conversations import Persona
 from rods.daemon.stand_ins.roles import Answer, Asked, Role
 from rods.episode.users import procedural_user
@@ -189,7 +189,7 @@ def _items(
             all(name in thing for name in schema.get("required", fields))
             and arguments.items() <= thing.items()
         ):
-            yield {name: thing[name] for name in fields if name in thing}
+            yield only(thing, fields)
     for _ in range(0 if only_known else sampler.rng.randint(1, 2)):
         yield {name: sampler.value(name, form) for name, form in fields.items()} | arguments
 

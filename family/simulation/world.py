@@ -11,7 +11,7 @@ from typing import Any
 from rods.analysis.sampling import Sampler
 from rods.analysis.schemas import Checker, fits, limits
 from rods.calls import Call
-from rods.canonical import JsonMapping, JsonObject, canonical, content_id, keyed_random
+from rods.canonical import JsonMapping, JsonObject, canonical, content_id, keyed_random, without
 from rods.environments.base import Environment, Features, Instance, Result, Tools, kept
 from rods.family.simulation.documents import (
     OF_MANY,
@@ -65,7 +65,7 @@ class RepositoryEnvironment:
             return Result(
                 f"the arguments have {size:,} bytes, allowed are {LONGEST:,}", None, "bounds"
             )
-        by_name = {parameter.name: parameter for parameter in tool.parameters}
+        by_name = tool.by_name
         if missing := [
             name
             for name, parameter in by_name.items()
@@ -179,7 +179,7 @@ class RepositoryWorld:
                 **{name: value for name, value in call.arguments.items() if name in drawn},
             }
         if effect.does in OF_MANY:
-            others = {name: form for name, form in properties.items() if name != effect.items}
+            others = without(properties, effect.items)
             items = self._items(
                 call, effect, properties[effect.items]["items"]["properties"], attempt
             )
@@ -201,9 +201,7 @@ class RepositoryWorld:
         for key, _ in self.ledger.matching(call):
             yield self._thing(effect, key, properties)
         asked = canonical(call.as_json()).decode()
-        stated = {
-            name: value for name, value in self.ledger.stated(call).items() if name != effect.key
-        }
+        stated = without(self.ledger.stated(call), effect.key)
         for number in range(
             self._random("items", asked, attempt).randint(0 if attempt else 1, ITEMS)
         ):
@@ -213,11 +211,7 @@ class RepositoryWorld:
     def _thing(self, effect: Effect, key: Any, properties: JsonMapping) -> JsonObject:
         """A thing as it is known, and drawn as far as it is not."""
         fields = self.ledger.fields(effect.entity, key)
-        drawn = self._fields(
-            {name: form for name, form in properties.items() if name not in fields},
-            effect.entity,
-            key,
-        )
+        drawn = self._fields(without(properties, *fields), effect.entity, key)
         whole = {**fields, **drawn, effect.key: key}
         return {name: whole[name] for name in properties}
 

@@ -104,9 +104,7 @@ def infer(tools: Tools, task: Task, results: Results) -> list[list[dict[str, Flo
     outputs: list[Output] = []
 
     def flow(tool: Tool, argument: str, value: Any, turn: int) -> Flow:
-        parameter = next(
-            (declared for declared in tool.parameters if declared.name == argument), None
-        )
+        parameter = tool.by_name.get(argument)
         if texts[turn].contains_exact(value):
             return Flow("user")
         if (

@@ -11,7 +11,7 @@ from typing import Any
 from rods.analysis.containment import akin
 from rods.analysis.schemas import Checker, fits, limits
 from rods.calls import Call
-from rods.canonical import JsonMapping, JsonObject
+from rods.canonical import JsonMapping, JsonObject, without
 from rods.environments.base import Result, Tool
 
 WORDS = ("amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "heron", "iris", "juniper")
@@ -169,11 +169,7 @@ def illegal(tool: Tool, sampler: Sampler) -> Iterator[tuple[str, str, Call]]:
     yield "extra", "no_such_argument", Call(tool.name, {**legal, "no_such_argument": 1})
     for parameter in tool.parameters:
         if parameter.required:
-            yield (
-                "missing",
-                parameter.name,
-                Call(tool.name, {k: v for k, v in legal.items() if k != parameter.name}),
-            )
+            yield ("missing", parameter.name, Call(tool.name, without(legal, parameter.name)))
         bare = {"type": parameter.schema["type"]} if "type" in parameter.schema else {}
         for wrong in ("text", 7, 7.5, True, None, ["text"], {"key": "text"}):
             if not fits(bare, wrong) and (parameter.required or wrong is not None):

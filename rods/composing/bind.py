@@ -254,8 +254,14 @@ class _Binder:
         return self.bound
 
     def _failed(self, type: ErrorType, detail: str, tool: str, **where: Any) -> ComposeError:
-        before = [call for call, _ in self.calls]
-        return ComposeError(type, detail, function=tool, turn=self.turn, before=before, **where)
+        return ComposeError(
+            type,
+            detail,
+            function=tool,
+            turn=self.turn,
+            before=[call for call, _ in self.calls],
+            **where,
+        )
 
     def _value(self, source: Source, step: int, parameter: str) -> tuple[Any, Flow]:
         if isinstance(source, FromUser):
@@ -267,15 +273,21 @@ class _Binder:
             call = self.bound[source.step].call
             result = self.bound[source.step].result
             if (value := source.of(result.value)) is ABSENT:
-                detail = f"{result.text} has nothing at {list(source.path)}"
-                raise ComposeError("param_gen_failed", detail, function=call.name, turn=self.turn)
+                raise ComposeError(
+                    "param_gen_failed",
+                    f"{result.text} has nothing at {list(source.path)}",
+                    function=call.name,
+                    turn=self.turn,
+                )
             return value, Flow("result", (self.turn, self.offset + source.step))
         if isinstance(source, FromEarlierRecipe):
             thing = self.things.get(source.kind)
             if thing is None:
-                detail = f"{self.recipe.name} needs a {source.kind} and none was given"
                 raise ComposeError(
-                    "func_sample_failed", detail, function=self.recipe.name, turn=self.turn
+                    "func_sample_failed",
+                    f"{self.recipe.name} needs a {source.kind} and none was given",
+                    function=self.recipe.name,
+                    turn=self.turn,
                 )
             self.chosen[source.kind] = self.touched[source.kind] = thing.value
             if source.kind not in self.slots:
@@ -298,8 +310,12 @@ class _Binder:
         values = list(self.catalogue.domains[source.domain](scene))
         if not values:
             tool = self.recipe.steps[min(step, len(self.recipe.steps) - 1)].tool
-            detail = f"nothing to choose from in the domain {source.domain!r}"
-            raise self._failed("param_gen_failed", detail, tool, domain=source.domain)
+            raise self._failed(
+                "param_gen_failed",
+                f"nothing to choose from in the domain {source.domain!r}",
+                tool,
+                domain=source.domain,
+            )
         family = self.catalogue.family(source.domain)
         earlier = self.mentioned.get(family, [])
         thematic = source.domain in self.catalogue.thematic

@@ -16,7 +16,7 @@ from typing import Any
 from rods.analysis.containment import Text
 from rods.analysis.plausible_calls import world_before
 from rods.calls import Call
-from rods.canonical import JsonMapping, JsonObject, frozen
+from rods.canonical import JsonMapping, JsonObject, frozen, without
 from rods.composing.bind import spoken
 from rods.composing.catalogue import (
     ABSENT,
@@ -148,7 +148,7 @@ class _Reader:
         """The things that are given after a clause."""
         recipe = clause.recipe
         values = clause.values
-        left = {kind: thing for kind, thing in things.items() if kind not in recipe.ends}
+        left = without(things, *recipe.ends)
         for kind, gift in recipe.gives.items():
             if isinstance(gift.value, FromResult):
                 value = gift.value.of(self.results[clause.start + gift.value.step].value)

@@ -10,6 +10,7 @@ from typing import Literal
 
 from rods.analysis.flows import Flow
 from rods.analysis.profile import Node, Profile, distance, edges_apart, isomorphic
+from rods.canonical import without
 from rods.composing.catalogue import Catalogue, FromEarlierRecipe, FromResult, Recipe, Source
 from rods.composing.plan_search import PlanSample, PlanShape, Prefix, Turn, most_calls
 from rods.composing.records import ComposeError, Plan
@@ -40,9 +41,7 @@ def outline(turns: Sequence[Turn], groups: Mapping[str, str], type: TaskType) ->
                 }
                 calls.append(Node(turn, len(calls), step.tool, groups[step.tool], flows))
             gifts = {kind: _flow(gift.value, start, things) for kind, gift in recipe.gives.items()}
-            things = {
-                kind: flow for kind, flow in things.items() if kind not in recipe.ends
-            } | gifts
+            things = without(things, *recipe.ends) | gifts
         nodes.append(tuple(calls))
     return Profile(type, tuple(nodes))
 

@@ -211,8 +211,11 @@ class RecipeTables(BaseModel, extra="forbid", frozen=True):
         least). Raises UserError for a domain that both the tables and `domains` define, and for a
         thing without the noun that its words hold."""
         if twice := sorted(domains.keys() & self.domains.keys()):
-            what = f"the code defines {', '.join(twice)} too"
-            raise UserError(what, where=f"{self.file}, domains", remedy="keep one of the two")
+            raise UserError(
+                f"the code defines {', '.join(twice)} too",
+                where=f"{self.file}, domains",
+                remedy="keep one of the two",
+            )
         for name, recipe in self.recipes.items():
             for kind, gift in recipe.gives.items():
                 explicit = self.things[kind].explicit if kind in self.things else ()
@@ -222,13 +225,11 @@ class RecipeTables(BaseModel, extra="forbid", frozen=True):
                         if isinstance(gift.value, catalogue.FromEarlierRecipe)
                         else "/slot"
                     )
-                    what = (
-                        f"gives a {kind} without a noun, and the words of things.{kind} hold "
-                        f"{{noun}}"
-                    )
-                    remedy = f"end its source with {slot}, or write words without {{noun}}"
                     raise UserError(
-                        what, where=f"{self.file}, recipes.{name}.gives.{kind}", remedy=remedy
+                        f"gives a {kind} without a noun, and the words of things.{kind} hold "
+                        f"{{noun}}",
+                        where=f"{self.file}, recipes.{name}.gives.{kind}",
+                        remedy=f"end its source with {slot}, or write words without {{noun}}",
                     )
         names = {entry.name for entry in fields(catalogue.Catalogue)}.intersection(TABLES)
         own = {name: getattr(self, name) for name in names}
@@ -281,9 +282,8 @@ def merged(tables: Sequence[RecipeTables]) -> RecipeTables:
         else:
             whole[name] = so_far | content if isinstance(content, frozenset) else so_far + content
         if twice:
-            what = f"another file defines {', '.join(twice)} too"
             raise UserError(
-                what,
+                f"another file defines {', '.join(twice)} too",
                 where=f"{table.file}, {name}",
                 remedy="keep one of them, or give one another name",
             )

@@ -186,10 +186,13 @@ def removable(
         names = list(dict.fromkeys(calls[place].call.name for place in needed))
         looking = [name for name in names if name in looked_for and name in idle]
         if not before.isdisjoint(looking):
-            detail = (
-                f"{' and '.join(looking)} can be done before, and {request.recipe.name} asks for it"
+            raise ComposeError(
+                "no_pattern",
+                f"{' and '.join(looking)} can be done before, and {request.recipe.name} asks "
+                "for it",
+                function=request.recipe.name,
+                turn=turn,
             )
-            raise ComposeError("no_pattern", detail, function=request.recipe.name, turn=turn)
         held = {tool for tools in choices if len(tools) == 1 for tool in tools}
         origins = [
             flow.origin
@@ -202,8 +205,12 @@ def removable(
         ):
             tools = [tool for tool in names if tool not in before]
             if not tools:
-                detail = f"every tool of {request.recipe.name} is needed earlier"
-                raise ComposeError("no_pattern", detail, function=request.recipe.name, turn=turn)
+                raise ComposeError(
+                    "no_pattern",
+                    f"every tool of {request.recipe.name} is needed earlier",
+                    function=request.recipe.name,
+                    turn=turn,
+                )
             chosen = [tool for tool in tools if tool not in idle] or ([] if looking else tools)
             choices += [chosen] if chosen else []
         choices += [[name] for name in looking if [name] not in choices]

@@ -232,8 +232,11 @@ def _clause(
     try:
         return rng.choice(request.recipe.phrases).format_map(fields).replace("''", "'")
     except KeyError as error:
-        detail = f"a phrase of {request.recipe.name} has the unknown field {error}"
-        raise ComposeError("query_gen_failed", detail, function=request.recipe.name) from error
+        raise ComposeError(
+            "query_gen_failed",
+            f"a phrase of {request.recipe.name} has the unknown field {error}",
+            function=request.recipe.name,
+        ) from error
 
 
 def quoted(slot: Slot, strict: bool) -> str:

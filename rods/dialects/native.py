@@ -30,8 +30,7 @@ class Native:
     def __init__(self, family: Family) -> None:
         self.family = family
         self._reader = Reader(family)
-        marks = (*self._reader.markers, *family.ends, *_CHANNEL_MARKS[family.grammar == "channels"])
-        self._marks = tuple(sorted(mark for mark in marks if mark))
+        self._marks = sorted({*self._reader.markers, *family.ends})
 
     def system(self, tools: Sequence[Tool], guidelines: str = "") -> str:
         return guidelines
@@ -65,82 +64,72 @@ class Native:
         """The reply that makes `calls`, with all markers, without the token that ends it. Where
         the family renders one call in a message only, several stand as its parser reads them."""
         family = self.family
-        blocks = [list(calls)] if family.list else [[call] for call in calls]
         written = [
             f"{family.open}{_WRITERS[family.grammar](self, block, number)}{family.close}"
-            for number, block in enumerate(blocks)
+            for number, block in enumerate([calls] if family.list else [[call] for call in calls])
         ]
-        return f"{family.section[0]}{family.between.join(written)}{family.section[1]}"
+        text = f"{family.section[0]}{family.between.join(written)}{family.section[1]}"
+        return text.removeprefix(family.prefix)
 
     def answer(self, text: str) -> str:
         """The reply that ends a turn with `text`."""
         return f"{self.family.answer_prefix}{text}"
 
     def _json(self, calls: Sequence[Call], number: int) -> str:
-        key = self.family.form["arguments"]
+        key = self.family.form.arguments
         values = [{"name": call.name, key: call.arguments} for call in calls]
         return self._dumped(values if self.family.list else values[0])
 
     def _named(self, calls: Sequence[Call], number: int) -> str:
         form = self.family.form
-        name = form["name"].format(name=calls[0].name, number=number)
+        name = form.name.format(name=calls[0].name, number=number)
         arguments = self._dumped(calls[0].arguments)
-        before = form.get("before", "")
-        return f"{before}{name}{form['separator']}{arguments}{form.get('after', '')}"
+        return f"{form.before}{name}{form.separator}{arguments}{form.after}"
 
     def _pairs(self, calls: Sequence[Call], number: int) -> str:
-        form = {"name_open": "", "name_close": "", "value_open": "", "pad": "", "end": ""}
-        form |= self.family.form
-        parts = [form["name_open"], calls[0].name, form["name_close"]]
+        form = self.family.form
+        text = f"{form.name_open}{calls[0].name}{form.name_close}"
         for key, value in calls[0].arguments.items():
-            text = value if isinstance(value, str) else self._bare(value)
-            parts += [form["key_open"], key, form["key_close"], form["value_open"], form["pad"]]
-            parts += [text, form["pad"], form["value_close"], form.get("key_end", "")]
-        return "".join([*parts, form["end"]])
-
-    def _bare(self, value: Any) -> str:
-        scalar = self.family.form.get("scalars") == "python" and not isinstance(value, list | dict)
-        return str(value) if scalar else json.dumps(value, ensure_ascii=False)
+            if not isinstance(value, str):
+                nested = isinstance(value, list | dict)
+                value = str(value) if form.python and not nested else _dumped(value)
+            text += f"{form.key_open}{key}{form.key_close}{form.value_open}{form.pad}{value}"
+            text += f"{form.pad}{form.value_close}{form.key_end}"
+        return text + form.end
 
     def _pythonic(self, calls: Sequence[Call], number: int) -> str:
-        return "[" + ", ".join(map(self._function, calls)) + "]"
-
-    def _function(self, call: Call) -> str:
-        members = [f"{key}={self._argument(value)}" for key, value in call.arguments.items()]
-        return f"{call.name}({', '.join(members)})"
+        written = [
+            ", ".join(f"{key}={self._argument(value)}" for key, value in call.arguments.items())
+            for call in calls
+        ]
+        functions = [f"{call.name}({text})" for call, text in zip(calls, written, strict=True)]
+        return f"[{', '.join(functions)}]"
 
     def _argument(self, value: Any) -> str:
         if isinstance(value, list | dict):
             return self._dumped(value)
         if not isinstance(value, str):
             return str(value)
-        text = value.replace("\\", "\\\\").replace("'", "\\'")
-        text = self._markless(text).replace("\n", "\\n").replace("\r", "\\r")
-        return f"'{text}'"
+        text = value.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n")
+        return self._markless(f"'{text}'").replace("\r", "\\r")
 
     def _braced(self, calls: Sequence[Call], number: int) -> str:
-        return (
-            f"{self.family.form.get('name', '')}{calls[0].name}{self._quoted(calls[0].arguments)}"
-        )
+        name = self.family.form.name.format(name=calls[0].name)
+        return f"{name}{self._quoted(calls[0].arguments)}"
 
     def _quoted(self, value: Any) -> str:
-        quote = self.family.form["quote"]
+        quote = self.family.form.quote
         if isinstance(value, str):
             return f"{quote}{value}{quote}"
         if isinstance(value, Mapping):
             members = [f"{key}:{self._quoted(value[key])}" for key in sorted(value)]
-            return "{" + ",".join(members) + "}"
+            return f"{{{','.join(members)}}}"
         if isinstance(value, list):
-            return "[" + ",".join(map(self._quoted, value)) + "]"
-        return json.dumps(value)
-
-    def _channels(self, calls: Sequence[Call], number: int) -> str:
-        name = self.family.form["name"].format(name=calls[0].name)
-        before = self.family.form["before"]
-        return f"{before}{name}{self.family.form['separator']}{self._dumped(calls[0].arguments)}"
+            return f"[{','.join(map(self._quoted, value))}]"
+        return _dumped(value)
 
     def _dumped(self, value: Any) -> str:
-        return self._markless(json.dumps(value, ensure_ascii=False))
+        return self._markless(_dumped(value))
 
     def _markless(self, text: str) -> str:
         """JSON or a quoted text in which no text can be taken for a marker: the first character of
@@ -184,16 +173,17 @@ def template_in(folder: Path) -> str:
 
 
 def _document(tool: Tool) -> str:
-    return json.dumps({"type": "function", "function": tool.schema()}, ensure_ascii=False)
+    return _dumped({"type": "function", "function": tool.schema()})
 
 
-# what a form of channels is made of, beside its family's markers
-_CHANNEL_MARKS = ((), ("<|start|>", "<|end|>", "<|call|>", "<|return|>", "<|message|>"))
+def _dumped(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
 _WRITERS: Mapping[str, Callable[[Native, Sequence[Call], int], str]] = {
     "json": Native._json,
     "named": Native._named,
     "pairs": Native._pairs,
     "pythonic": Native._pythonic,
     "braced": Native._braced,
-    "channels": Native._channels,
 }

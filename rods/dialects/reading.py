@@ -6,6 +6,7 @@ reply fails, the reply is malformed, the whole of it. Text before, between and a
 out; a reply without calls is an answer. Time is linear in the length of the text, nothing raises,
 and values are read as literals, never evaluated."""
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from json import JSONDecodeError
@@ -15,24 +16,25 @@ from typing import Any
 from rods.calls import MAX_CALL_TEXT, MAX_CALLS, Call
 from rods.canonical import JsonMapping, JsonObject
 from rods.dialects import Parsed
-from rods.dialects.families import Family
+from rods.dialects.families import Family, Form
 from rods.environments.base import Tool
-from rods.model_json import MAX_DEPTH, read_exact, valid_unicode
+from rods.model_json import read_exact, valid_unicode
 
 Tools = Mapping[str, Tool]
 _BLANKS = re.compile(r"\s*+")
 _QUOTED = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
-_STRING = re.compile(rf"{_QUOTED}|{_QUOTED.replace(chr(34), chr(39))}", re.DOTALL)
 _JSON_PART = re.compile(rf"{_QUOTED}|[\[\]{{}}]", re.DOTALL)
-_NAME = re.compile(r"""[^\s<>"'(){}\[\]=:,]++""")
-_FUNCTION = re.compile(r'[^<>"\n]++')
-_BARE = re.compile(r"[^,\[\]{}()]++")
+_PART = re.compile(
+    rf"""{_QUOTED}|{_QUOTED.replace('"', "'")}|[,:=(){{}}\[\]]|[^\s,:=(){{}}\[\]'"]++""", re.DOTALL
+)
+_NAME = re.compile(r"[\w.-]++")
+_FUNCTION = re.compile(r"""\s*+([^\s<>"{}\[\]]++)""")
+_NUMBER = re.compile(r"[-+.0-9eE]++")
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|.)", re.DOTALL)
-_ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "\n": ""} | {
-    character: character for character in "\\'\"/"
-}
-_CONSTANTS = {"true": True, "True": True, "false": False, "False": False}
-_CONSTANTS |= {"null": None, "None": None}  # type: ignore[dict-item]
+_ESCAPED = dict(zip("ntrbf\n\\'\"/", "\n\t\r\b\f\0\\'\"/", strict=True)) | {"\n": ""}
+_OPENING = {"[": ("[", "]", "]"), "{": ("{", "}", "}"), "(": ("[", ")", "]")}
+_SPELLED = {"True": "true", "False": "false", "None": "null", "=": ":"}
+_SPELLED |= {token: token for token in ("true", "false", "null", ",", ":", ")", "]", "}")}
 _TYPES: Mapping[str, type | tuple[type, ...]] = {
     "integer": int,
     "number": (int, float),
@@ -43,11 +45,7 @@ _TYPES: Mapping[str, type | tuple[type, ...]] = {
 }
 #: between the calls of a family without a marker
 _BETWEEN = re.compile(r"\s*+[;,]?+\s*+(?={)")
-MAX_NAME = 512  # characters in which the name of a call ends
-_MESSAGE = "<|message|>"
-_RECIPIENT = re.compile(r"\bto=([^\s<]++)")
-_CHANNEL = re.compile(r"<\|channel\|>\s*+(\w++)")
-_MESSAGE_END = re.compile(r"<\|(?:end|call|return|start)\|>")
+MAX_HEADER = 512  # characters between a call's name and its arguments, at most
 
 
 class _Broken(Exception):
@@ -69,81 +67,76 @@ class Reader:
         what the prompt opened (thinking). `tools` (by name) decide the types of values that the
         form writes as bare text. Never raises."""
         try:
-            if self.family.grammar == "channels":
-                return _channels(text, self.family)
-            return self._reply(text, tools)
+            return self._reply(self.family.prefix + text, tools)
         except _Broken as broken:
             return Parsed(error=str(broken))
 
     def _reply(self, text: str, tools: Tools) -> Parsed:
-        bare = not self.family.open and _names_a_call(text, self.family.form)
+        keys = {self.family.form.arguments, self.family.form.arguments_also}
+        bare = not self.family.open and '"name"' in text and any(f'"{key}"' in text for key in keys)
+        think = self.family.think or ("", "")
+        last = text.rfind(self.family.close.strip()) if self.family.prose else len(text)
         calls: list[Call] = []
         spoken: list[str] = []
         attempted = False
         thought = False
-        place = 0
+        unsaid = place = 0
         while len(calls) <= MAX_CALLS:
-            start = _blanks(text, place)
-            if bare and not spoken and text[start : start + 1] in ("{", "["):
-                kind = "call"
+            match = self._marker.search(text, place)
+            kind = self.markers[match[0]] if match else ""
+            start = match.end() if match else len(text)
+            if (
+                kind == "call"
+                and not calls
+                and last < start
+                and _next(text, start) not in ("{", "[")
+            ):
                 place = start
-                bare = False
-            elif match := self._marker.search(text, place):
-                kind = self.markers[match[0]]
-                if said := text[place : match.start()].strip():
-                    spoken.append(said)
-                place = match.end()
-            else:
-                break
+                continue
+            if bare and not spoken and _next(text, place) in ("{", "["):
+                kind = "call"
+                start = place
+            elif said := text[unsaid : match.start() if match else start].strip():
+                spoken.append(said)
+            bare = bare and kind in ("think", "thought")
+            unsaid = place = start
             if kind == "think":
                 thought = True
-                place = _thought(text, place, self.family)
+                unsaid = place = _until(text, place, think[1])[1]
             elif kind == "thought":
-                if thought or calls or attempted:
-                    raise _Broken("thinking is closed that was not opened")
+                if thought or attempted or (calls and not self.family.prose):
+                    raise _Broken(f"{think[1]} closes no {think[0]}, or closes it twice")
                 thought = True  # the prompt opened it
+                calls.clear()
                 spoken.clear()
             elif kind == "call":
                 parsed, place = _call(text, place, self.family, tools)
                 if parsed.error is not None:
                     return parsed
                 calls += parsed.calls
-            elif kind == "closed":
-                raise _Broken(f"{self.family.close.strip()} closes no call")
+                unsaid = place
+            elif kind == "stray":
+                raise _Broken(f"{text[:start][-20:]!r} stands outside of a call")
+            elif not kind:
+                break
             attempted = attempted or kind == "section"
         if attempted and not calls:
             raise _Broken(f"{self.family.section[0]} opens a section without calls")
-        if calls:
-            return Parsed.made(calls)
-        return Parsed(answer="\n".join([*spoken, text[place:].strip()]).strip())
+        return Parsed.made(calls) if calls else Parsed(answer="\n".join(spoken))
 
 
 def _markers(family: Family) -> Mapping[str, str]:
-    """What each marker is: think, thought, section, call, closed, or drop (nothing)."""
+    """What each marker is: think, thought, section, call, stray, or drop (nothing)."""
     think = family.think or ("", "")
     kinds = {
-        **dict.fromkeys((*family.drop, family.section[1]), "drop"),
+        **dict.fromkeys((family.close, *family.stray), "stray"),
         think[1]: "thought",
-        family.close: "closed",
         think[0]: "think",
         family.section[0]: "section",
         **dict.fromkeys((family.open, *family.open_also), "call"),
+        **dict.fromkeys((*family.drop, family.section[1]), "drop"),
     }
     return {marker.strip(): kind for marker, kind in kinds.items() if marker.strip()}
-
-
-def _thought(text: str, place: int, family: Family) -> int:
-    """The place behind thinking that is open at `place`."""
-    close = family.think[1].strip() if family.think else ""
-    end = text.find(close, place)
-    if end < 0:
-        raise _Broken(f"thinking is not closed: {close} is missing")
-    return end + len(close)
-
-
-def _names_a_call(text: str, form: Mapping[str, str]) -> bool:
-    keys = (form.get("arguments"), form.get("arguments_also"))
-    return '"name"' in text and any(f'"{key}"' in text for key in keys)
 
 
 def _call(text: str, place: int, family: Family, tools: Tools) -> tuple[Parsed, int]:
@@ -168,27 +161,30 @@ def _call(text: str, place: int, family: Family, tools: Tools) -> tuple[Parsed, 
 def _json(text: str, place: int, family: Family, tools: Tools) -> tuple[list[Call], int]:
     """Objects with a name and arguments, or lists of them."""
     calls: list[Call] = []
-    while True:
-        value, place = _json_value(text, place)
-        values = value if isinstance(value, list) else [value]
-        calls += [_json_call(value, family.form) for value in values]
-        after = _BETWEEN.match(text, place)
-        if family.open or not calls or after is None:
-            break
-        place = after.end()
-    if not calls:
-        raise _Broken("is missing: the list is empty")
+    after: re.Match[str] | None = None
+    while after or not calls:
+        value, place = _json_value(text, after.end() if after else place)
+        calls += _json_calls(value, family.form)
+        after = None if family.open else _BETWEEN.match(text, place)
     return calls, place
 
 
-def _json_call(value: Any, form: Mapping[str, str]) -> Call:
+def _json_calls(value: Any, form: Form) -> list[Call]:
+    calls = value if isinstance(value, list) else [value]
+    if not calls:
+        raise _Broken("is missing: the list is empty")
+    return [_json_call(call, form) for call in calls]
+
+
+def _json_call(value: Any, form: Form) -> Call:
     if not isinstance(value, dict) or not isinstance(value.get("name"), str):
         raise _Broken("needs a 'name' (text)")
-    keys = [key for key in (form["arguments"], form.get("arguments_also")) if key in value]
-    if unknown := value.keys() - {"name", "id", "type", *keys}:
-        raise _Broken(f"has no {min(unknown)[:40]!r}: write it in {form['arguments']!r}")
-    arguments = value[keys[0]] if len(keys) == 1 else None if keys else {}
-    return _made(value["name"], arguments)
+    keys = value.keys() - {"name", "id", "type"}
+    if len(keys) > 1 or not keys <= {form.arguments, form.arguments_also}:
+        unknown = min(keys - {form.arguments})[:40]
+        remedy = f"write what it takes in {form.arguments!r}"
+        raise _Broken(f"has 'name' and {form.arguments!r} only, not {unknown!r}: {remedy}")
+    return _made(value["name"], value[keys.pop()] if keys else {})
 
 
 def _made(name: str, arguments: Any) -> Call:
@@ -222,63 +218,55 @@ def _exact(text: str) -> Any:
 def _named(text: str, place: int, family: Family, tools: Tools) -> tuple[list[Call], int]:
     """A name, a separator, and the arguments as JSON."""
     form = family.form
-    place = _past(text, place, form.get("before", ""))
-    separator = form["separator"].strip()
-    end = text.find(separator, place, place + MAX_NAME)
-    if end < 0:
-        raise _Broken(f"needs {separator} after its name")
-    name = text[place:end]
-    if "id" in form:
-        name = name.partition(form["id"])[0]
-    arguments, place = _json_value(text, end + len(separator))
-    call = _made(_plain_name(name.strip(), form["name"]), arguments)
-    return [call], _past(text, place, form.get("after", ""))
-
-
-def _plain_name(name: str, pattern: str) -> str:
-    """The name without what the family's `pattern` puts around it: {name}, {number}."""
-    before, _, after = pattern.partition("{name}")
+    name, place = _function(text, _past(text, place, form.before))
+    before, _, after = form.name.partition("{name}")
     name = name.removeprefix(before)
-    if "{number}" in after:
-        head, mark, number = name.rpartition(after.partition("{number}")[0])
-        name = head if mark and number.isdecimal() else name
-    if not name:
-        raise _Broken("has no name")
-    return name
+    if after:
+        name = name.rpartition(after.removesuffix("{number}"))[0] or name
+    _, place = _until(text, place, (form.header or form.separator).strip(), MAX_HEADER)
+    arguments, place = _json_value(text, place)
+    return [_made(name, arguments)], _past(text, place, form.after)
+
+
+def _function(text: str, place: int) -> tuple[str, int]:
+    """A function's name at `place`, after blanks, and the place behind it."""
+    match = _FUNCTION.match(text, place)
+    if match is None:
+        raise _Broken(f"has no name at {text[place : place + 20]!r}")
+    return match[1], match.end()
 
 
 def _pairs(text: str, place: int, family: Family, tools: Tools) -> tuple[list[Call], int]:
     """A name, then keys and values between markers; the values are bare text."""
     form = family.form
-    place = _past(text, place, form.get("name_open", ""))
-    name, place = _word(text, place, _FUNCTION)
-    place = _past(text, place, form.get("name_close", ""))
-    tool = tools.get(name)
-    schemas = {entry.name: entry.schema for entry in tool.parameters} if tool else {}
+    name, place = _function(text, _past(text, place, form.name_open))
+    place = _past(text, place, form.name_close)
+    schemas = (
+        {entry.name: entry.schema for entry in tools[name].parameters} if name in tools else {}
+    )
     arguments: JsonObject = {}
-    while text.startswith(form["key_open"], after := _blanks(text, place)):
-        key, place = _until(text, after + len(form["key_open"]), form["key_close"])
-        place = _past(text, place, form["value_open"]) if "value_open" in form else place
-        value, place = _until(text, place, form["value_close"])
-        pad = form.get("pad", "")
+    while text.startswith(form.key_open, after := _blanks(text, place)):
+        key, place = _until(text, after + len(form.key_open), form.key_close)
+        value, place = _until(text, _past(text, place, form.value_open), form.value_close)
         key = key.strip()
         if key in arguments:
             raise _Broken(f"names {key[:40]!r} twice")
-        arguments[key] = typed(value.removeprefix(pad).removesuffix(pad), schemas.get(key))
-    return [Call(name, arguments)], _past(text, place, form.get("end", ""))
+        value = value.removeprefix(form.pad).removesuffix(form.pad)
+        arguments[key] = typed(value, schemas.get(key, {}))
+    return [Call(name, arguments)], _past(text, place, form.end)
 
 
-def typed(text: str, schema: JsonMapping | None) -> Any:
+def typed(text: str, schema: JsonMapping) -> Any:
     """The value that bare `text` is for a parameter of this JSON Schema: the first of its types
     that fits, JSON or Python literal; text where none does. Without a type: JSON where it is such,
     else text. `3.0` for an integer is 3."""
-    kinds = list(_kinds(schema or {}))
+    kinds = list(_kinds(schema))
     if kinds[:1] == ["string"]:
         return text
     try:
-        value = _whole(text) if kinds else _exact(text)
+        value = _exact(text)
     except _Broken:
-        return text
+        value = _python_value(text) if kinds else text
     for kind in kinds:
         if kind == "string":
             return text
@@ -288,6 +276,15 @@ def typed(text: str, schema: JsonMapping | None) -> Any:
         if isinstance(value, expected) and isinstance(value, bool) == (kind == "boolean"):
             return value
     return text if kinds else value
+
+
+def _python_value(text: str) -> Any:
+    """A Python literal's value, or the text that is none."""
+    try:
+        value, place = _literal(text, 0)
+    except _Broken:
+        return text
+    return text if text[place:].strip() else value
 
 
 def _kinds(schema: JsonMapping) -> Iterator[str]:
@@ -300,94 +297,62 @@ def _kinds(schema: JsonMapping) -> Iterator[str]:
         yield "string"
 
 
-def _whole(text: str) -> Any:
-    try:
-        return _exact(text)
-    except _Broken:
-        value, place = _literal(text, 0)
-        if text[place:].strip():
-            raise
-        return value
-
-
 def _pythonic(text: str, place: int, family: Family, tools: Tools) -> tuple[list[Call], int]:
     """[name(key=value), …] with values in Python's or JSON's spelling."""
-    place = _past(text, place, "[")
-    calls: list[Call] = []
-    while not text.startswith("]", place := _blanks(text, place)):
-        if calls:
-            place = _blanks(text, _past(text, place, ","))
-        name, place = _word(text, place, _NAME)
-        arguments, place = _members(text, _past(text, place, "("), "=", ")")
-        calls.append(Call(name, arguments))
-    if not calls:
-        raise _Broken("is missing: the list is empty")
-    return calls, place + 1
+    value, place = _literal(text, place)
+    return _json_calls(value, family.form), place
 
 
 def _braced(text: str, place: int, family: Family, tools: Tools) -> tuple[list[Call], int]:
     """A name and {key:value, …} with bare keys, and texts between quotes of the family's own."""
-    place = _past(text, place, family.form.get("name", ""))
-    name, place = _word(text, place, _NAME)
-    arguments, place = _members(text, _past(text, place, "{"), ":", "}", family.form["quote"])
-    return [Call(name, arguments)], place
+    before, _, _ = family.form.name.partition("{name}")
+    name, place = _function(text, _past(text, place, before))
+    arguments, place = _literal(text, place, family.form.quote)
+    return [_made(name, arguments)], place
 
 
-def _members(
-    text: str, place: int, separator: str, close: str, quote: str = "", depth: int = 1
-) -> tuple[JsonObject, int]:
-    """Keys and values up to `close`, and the place behind it."""
-    members: JsonObject = {}
-    while not text.startswith(close, place := _blanks(text, place)):
-        if members:
-            place = _blanks(text, _past(text, place, ","))
-        if text[place : place + 1] in ("'", '"') or (quote and text.startswith(quote, place)):
-            key, place = _literal(text, place, quote, depth)
+def _literal(text: str, place: int, quote: str = "") -> tuple[Any, int]:
+    """The value at `place`, and the place behind it: Python's or JSON's spelling, calls
+    (`name(key=value)`, as objects), and, where the family has a `quote`, its texts and bare words.
+    Spelled as JSON first: what that refuses is refused."""
+    parts: list[str] = []
+    closing: list[tuple[str, str]] = []  # the brackets that are awaited, and their spelling
+    while True:
+        place = _blanks(text, place)
+        part = _PART.match(text, place)
+        if quote and text.startswith(quote, place):
+            value, place = _until(text, place + len(quote), quote)
+            parts.append(json.dumps(value, ensure_ascii=False))
+        elif part is None:
+            raise _Broken(f"is not readable at {text[place : place + 20]!r}")
         else:
-            key, place = _word(text, place, _NAME)
-        if key in members:
-            raise _Broken(f"names {key[:40]!r} twice")
-        members[key], place = _literal(text, _past(text, place, separator), quote, depth)
-    return members, place + 1
+            token = part[0]
+            place = _blanks(text, part.end())
+            following = text[place : place + 1]
+            if token in _OPENING:
+                parts.append(_OPENING[token][0])
+                closing.append(_OPENING[token][1:])
+            elif closing and token == closing[-1][0]:
+                parts.append(closing.pop()[1])
+            elif following == "(" and _NAME.fullmatch(token):
+                parts.append(f'{{"name": "{token}", "arguments": {{')
+                closing.append((")", "}}"))
+                place += 1
+            else:
+                parts.append(_spelled(token, following, quote))
+        if not closing:
+            return _exact("".join(parts)), place
 
 
-def _literal(text: str, place: int, quote: str = "", depth: int = 0) -> tuple[Any, int]:
-    """The value at `place` in Python's, JSON's or the family's own spelling, and the place behind
-    it. With a `quote` of its own, a bare word is text."""
-    place = _blanks(text, place)
-    first = text[place : place + 1]
-    if depth > MAX_DEPTH:
-        raise _Broken(f"is nested deeper than {MAX_DEPTH}")
-    if quote and text.startswith(quote, place):
-        return _until(text, place + len(quote), quote)
-    if string := _STRING.match(text, place):
-        return valid_unicode(_ESCAPE.sub(_unescaped, string[0][1:-1])), string.end()
-    if first == "{":
-        return _members(text, place + 1, ":", "}", quote, depth + 1)
-    if first in ("[", "("):
-        return _items(text, place + 1, "]" if first == "[" else ")", quote, depth + 1)
-    word, place = _word(text, place, _BARE)
-    if word in _CONSTANTS:
-        return _CONSTANTS[word], place
-    if word[:1] in "-0123456789":
-        try:
-            return _exact(word), place
-        except _Broken:
-            if not quote:
-                raise
-    if not quote:
-        raise _Broken(f"has a value that is no literal: {word[:40]}")
-    return word, place
-
-
-def _items(text: str, place: int, close: str, quote: str, depth: int) -> tuple[list[Any], int]:
-    items: list[Any] = []
-    while not text.startswith(close, place := _blanks(text, place)):
-        if items:
-            place = _past(text, place, ",")
-        item, place = _literal(text, place, quote, depth)
-        items.append(item)
-    return items, place + 1
+def _spelled(token: str, following: str, quote: str) -> str:
+    """A token of a literal as JSON spells it."""
+    if token[0] in "'\"":
+        token = valid_unicode(_ESCAPE.sub(_unescaped, token[1:-1]))
+    elif token in _SPELLED:
+        return _SPELLED[token]
+    elif following not in (":", "=") and (not quote or _NUMBER.fullmatch(token)):
+        return token
+    return json.dumps(token, ensure_ascii=False)
 
 
 def _unescaped(escape: re.Match[str]) -> str:
@@ -395,60 +360,9 @@ def _unescaped(escape: re.Match[str]) -> str:
     return chr(int(code[1:], 16)) if len(code) > 1 else _ESCAPED.get(code, escape[0])
 
 
-def _channels(text: str, family: Family) -> Parsed:
-    """Messages with a header each, in which `to=` makes a call and the channel says what a text is:
-    thinking (analysis), a preamble (commentary) or the answer (final)."""
-    calls: list[Call] = []
-    spoken: dict[str, list[str]] = {"final": [], "commentary": [], "analysis": []}
-    place = 0
-    while (body := text.find(_MESSAGE, place)) >= 0 and len(calls) <= MAX_CALLS:
-        header = text[place:body]
-        body += len(_MESSAGE)
-        recipient = _RECIPIENT.search(header)
-        channel = _CHANNEL.search(header)
-        if recipient:
-            arguments: Any = {}
-            try:
-                if text[body : _message_end(text, body)].strip():
-                    arguments, body = _json_value(text, body)
-                end = _message_end(text, body)
-                if text[body:end].strip():
-                    raise _Broken("holds more than its arguments")
-                calls.append(_made(_plain_name(recipient[1], family.form["name"]), arguments))
-            except _Broken as broken:
-                return Parsed(error=f"a call {broken}", in_call=True)
-        elif channel is None or channel[1] not in spoken:
-            raise _Broken("a message needs a channel: analysis, commentary or final")
-        else:
-            end = _message_end(text, body)
-            spoken[channel[1]].append(text[body:end].strip())
-        closed = _MESSAGE_END.match(text, end)
-        place = closed.end() if closed else end
-    if calls:
-        return Parsed.made(calls)
-    if "<|" in text[place:]:
-        raise _Broken(f"a message without {_MESSAGE}")
-    if spoken["analysis"] and not spoken["final"] and not spoken["commentary"]:
-        raise _Broken("nothing but thinking: the answer stands in the channel final")
-    answer = spoken["final"] or spoken["commentary"] or [text[place:].strip()]
-    return Parsed(answer="\n".join(answer))
-
-
-def _message_end(text: str, place: int) -> int:
-    end = _MESSAGE_END.search(text, place)
-    return end.start() if end else len(text)
-
-
-def _word(text: str, place: int, pattern: re.Pattern[str]) -> tuple[str, int]:
-    match = pattern.match(text, place)
-    if match is None or not match[0].strip():
-        raise _Broken(f"is not readable at {text[place : place + 20]!r}")
-    return match[0].strip(), match.end()
-
-
-def _until(text: str, place: int, close: str) -> tuple[str, int]:
+def _until(text: str, place: int, close: str, limit: int | None = None) -> tuple[str, int]:
     """The text up to `close`, and the place behind it."""
-    end = text.find(close, place)
+    end = text.find(close, place, limit and place + limit)
     if end < 0:
         raise _Broken(f"lacks {close}")
     return text[place:end], end + len(close)
@@ -461,6 +375,12 @@ def _past(text: str, place: int, mark: str) -> int:
     if not text.startswith(mark, start):
         raise _Broken(f"lacks {mark} at {text[start : start + 20]!r}")
     return start + len(mark) if mark else place
+
+
+def _next(text: str, place: int) -> str:
+    """The first character at `place` that is no blank."""
+    start = _blanks(text, place)
+    return text[start : start + 1]
 
 
 def _blanks(text: str, place: int) -> int:

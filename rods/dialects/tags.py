@@ -3,14 +3,17 @@ G), with its two system prompts: `resourceful`, of the late stages, asks the pol
 it asks and to ask before it guesses. The wording is this project's own. `Hermes`: the Hermes/Qwen
 form, plain text otherwise."""
 
+import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
 
-from rods.calls import MAX_CALL_TEXT, MAX_CALLS, Call
+from rods.calls import MAX_CALL_TEXT, Call
 from rods.dialects import NO_TOOLS, Message, Parsed, RoleAndText
+from rods.dialects.families import Family
+from rods.dialects.native import Native
 from rods.environments.base import Result, Tool
 from rods.model_json import is_json, read_exact
 from rods.prompts import load
@@ -68,83 +71,57 @@ class Tags:
         return f"<answer>\n{text}\n</answer>"
 
 
-# what opens
-THINK_OR_CALL = re.compile("<(think|tool_call)>")
-BLOCK = re.compile("<(tool_call)>")
+HERMES = Family(
+    name="hermes",
+    title="Hermes",
+    holds=(),
+    grammar="json",
+    open="<tool_call>\n",
+    close="\n</tool_call>",
+    between="\n",
+    unclosed=True,
+    prose=True,
+    think=("<think>", "</think>"),
+)
 
 
 class Hermes(Tags):
     """A reply with at least one block calls; a reply without any ends the turn. What stands in
-    thinking is not said."""
+    thinking is not said. Tools are documented as Qwen's chat templates do."""
 
     name = "hermes"
 
     def __init__(self) -> None:
         self.template = load("policy_hermes")
+        self._native = Native(HERMES)
+
+    def system(self, tools: Sequence[Tool], guidelines: str = "") -> str:
+        prompt = self.template.render(functions=_functions(tools))
+        return f"{prompt}\n\nGuidelines:\n{guidelines}" if guidelines else prompt
 
     def user(self, text: str, returned: Sequence[Tool]) -> str:
-        return f"{text}\n<tools>\n{_documents(returned)}\n</tools>" if returned else text
+        return f"{text}\n<tools>\n{_functions(returned)}\n</tools>" if returned else text
 
     def parse(self, text: str, tools: Mapping[str, Tool] = NO_TOOLS) -> Parsed:
-        spoken = _spoken(text) if "think>" in text else text
-        parts = list(_parts(spoken, BLOCK))
-        blocks = [inside for _, kind, inside in parts if kind]
-        rest = "".join(before for before, *_ in parts)
-        if "tool_call>" in rest and ("<tool_call>" in rest or "</tool_call>" in rest):
-            return Parsed(error="a <tool_call> block is not closed, or closed twice")
-        if "think>" in rest and ("<think>" in rest or "</think>" in rest):
-            return Parsed(error="a <think> block is not closed, or closed twice")
-        if not blocks:
-            return Parsed(answer=rest.strip())
-        calls: list[Call] = []
-        for number, block in enumerate(blocks[: MAX_CALLS + 1], start=1):
-            parsed = _json_calls(f"[{block}]", f"<tool_call> block {number}")
-            if parsed.error is not None:
-                return parsed
-            calls += parsed.calls
-        return Parsed.made(calls)
+        return self._native.parse(text, {})
 
     def observation(self, calls: Sequence[Call], results: Sequence[Result]) -> Sequence[Message]:
         shown = (f"<tool_response>\n{result.text}\n</tool_response>" for result in results)
         return [Message("user", "\n".join(shown))]
 
     def write(self, calls: Sequence[Call]) -> str:
-        return "\n".join(
-            f"<tool_call>\n{_tagless_json(call.as_json())}\n</tool_call>" for call in calls
-        )
+        return self._native.write(calls)
 
     def answer(self, text: str) -> str:
         return text
 
 
-def _spoken(text: str) -> str:
-    """The reply without its thinking. Where the first thing of a tag is its end, the prompt opened
-    it. Whatever opens first owns what it encloses: a call in thinking is no call, a tag in a call's
-    text is text."""
-    end = text.find("</think>")
-    if end >= 0 and "<think>" not in text[:end]:
-        text = text[end + len("</think>") :]
-    return "".join(
-        f"{before}<tool_call>{inside}</tool_call>" if kind == "tool_call" else before
-        for before, kind, inside in _parts(text, THINK_OR_CALL)
-    )
-
-
-def _parts(text: str, opening: re.Pattern[str]) -> Iterator[tuple[str, str, str]]:
-    """(what stands before a block, its kind, what stands in it), and last what is left (with no
-    kind). Whatever opens first owns what it encloses, up to the first end of its kind; a tag that
-    is never closed opens nothing. One pass: no kind whose end was missed is looked for again."""
-    begin = place = 0
-    unclosed: set[str] = set()
-    while match := opening.search(text, place):
-        end = -1 if match[1] in unclosed else text.find(f"</{match[1]}>", place := match.end())
-        if end < 0:
-            unclosed.add(match[1])
-            place = match.end()
-        else:
-            yield text[begin : match.start()], match[1], text[place:end]
-            begin = place = end + len(match[0]) + 1
-    yield text[begin:], "", ""
+def _functions(tools: Sequence[Tool]) -> str:
+    """The tools as the chat templates of Qwen document them, one JSON object a line; no text of a
+    tool can close them."""
+    documents = [{"type": "function", "function": tool.schema()} for tool in tools]
+    text = "\n".join(json.dumps(document, ensure_ascii=False) for document in documents)
+    return text.replace("</tools>", "\\u003c/tools>")
 
 
 def _documents(tools: Sequence[Tool]) -> str:

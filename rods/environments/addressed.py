@@ -51,12 +51,13 @@ def source_of(name: str, folders: Sequence[Path] = ()) -> str:
     try:
         source = read_regular(path).decode().replace(address, HOLE)
     except (OSError, UnicodeDecodeError) as error:
-        remedy = "start in the folder that has environments/, or bring the world's folder there"
-        raise UserError(f"cannot be read: {error}", where=str(path), remedy=remedy) from error
+        raise UserError(
+            f"cannot be read: {error}",
+            where=path,
+            remedy="start in the folder that has environments/, or bring the world's folder there",
+        ) from error
     if content_id(source) != address:
         raise UserError(
-            "is not the world that its address says",
-            where=str(path),
-            remedy="bring the file as it was",
+            "is not the world that its address says", where=path, remedy="bring the file as it was"
         )
     return source

@@ -76,6 +76,11 @@ class Tool:
         return tuple(parameter.name for parameter in self.parameters)
 
     @property
+    def by_name(self) -> dict[str, Parameter]:
+        """Its parameters by their names."""
+        return {parameter.name: parameter for parameter in self.parameters}
+
+    @property
     def summary(self) -> str:
         """What it does: the first sentence of its description, after a preamble that ends in
         "description:" (BFCL's begin with a sentence about the whole class)."""
@@ -95,8 +100,11 @@ class Tool:
                 document["description"] = about
             if not parameter.required and parameter.default is not None:
                 document["default"] = parameter.default
-        required = [parameter.name for parameter in self.parameters if parameter.required]
-        arguments = {"type": "object", "properties": properties, "required": required}
+        arguments = {
+            "type": "object",
+            "properties": properties,
+            "required": [parameter.name for parameter in self.parameters if parameter.required],
+        }
         return {"name": self.name, "description": self.description, "parameters": arguments}
 
     def signature(self) -> str:

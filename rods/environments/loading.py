@@ -64,12 +64,9 @@ class Environments(AbstractContextManager["Environments"]):
             and not confined
             and (":" in name or name.endswith(tuple(registry.having("ending").values())))
         ):
-            what = (
-                "these tasks have its code run, or a command that it names, with all rights of "
-                "this user"
-            )
             raise UserError(
-                what,
+                "these tasks have its code run, or a command that it names, with all rights of "
+                "this user",
                 where=where,
                 remedy="look at it, then add --trust, or confine it (docs/sandbox.md)",
             )
@@ -91,8 +88,11 @@ class Environments(AbstractContextManager["Environments"]):
                 if endings
                 else ""
             )
-            remedy = f"use {short} or your own 'package.module:factory', 'file.py:factory'{ways}"
-            raise UserError(what, where=where, remedy=remedy)
+            raise UserError(
+                what,
+                where=where,
+                remedy=f"use {short} or your own 'package.module:factory', 'file.py:factory'{ways}",
+            )
         if addressed.address_of(name) is not None:
             return self._confine(
                 name, factory, addressed.text_of(addressed.source_of(name, self.folders))
@@ -105,8 +105,11 @@ class Environments(AbstractContextManager["Environments"]):
     def _confine(self, name: str, factory: str, source: str | None = None) -> Environment:
         settings = "operation.sandbox.environments"
         if (world := registry.worlds().get(name)) is not None and world.unconfined:
-            what = f"{name} runs in this process only: {world.unconfined['why']}"
-            raise UserError(what, where=settings, remedy=world.unconfined["remedy"])
+            raise UserError(
+                f"{name} runs in this process only: {world.unconfined['why']}",
+                where=settings,
+                remedy=world.unconfined["remedy"],
+            )
         if source is None and (file := factory.rpartition(":")[0]).endswith(".py"):
             # the process starts elsewhere
             factory = str(Path(file).absolute()) + factory.removeprefix(file)
@@ -115,9 +118,10 @@ class Environments(AbstractContextManager["Environments"]):
             from rods.config import Sandbox
 
             if not (confiners := list(registry.having("confiner").values())):
-                remedy = "install the folder of rods/worlds that declares `confiner`"
                 raise UserError(
-                    "nothing here can confine an environment", where=where, remedy=remedy
+                    "nothing here can confine an environment",
+                    where=where,
+                    remedy="install the folder of rods/worlds that declares `confiner`",
                 )
             self._confiner = named_function(confiners[0], where=where)(self.sandbox or Sandbox())
         confined: Environment = self._confiner.confine(factory, source)

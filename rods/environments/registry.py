@@ -106,9 +106,8 @@ def adding(kind: str) -> WorldPackage:
     are."""
     by_kind = {kind: world for world in worlds().values() for kind in world.kinds}
     if kind not in by_kind:
-        what = f"{kind!r} is no kind of world that is known here"
         raise UserError(
-            what,
+            f"{kind!r} is no kind of world that is known here",
             where="--kind",
             remedy=f"use {', '.join(by_kind) or 'none: no such folder is installed'}",
         )

@@ -92,8 +92,12 @@ class Replayed:
 
     def unbelieving(self) -> "Replayed":
         """The same, believing of no tool that it changes nothing."""
-        minted = {kind: pattern.pattern for kind, pattern in self.minted.items()}
-        return Replayed(self.inner, probes=self.probes, minted=minted, fails=self.fails)
+        return Replayed(
+            self.inner,
+            probes=self.probes,
+            minted={kind: pattern.pattern for kind, pattern in self.minted.items()},
+            fails=self.fails,
+        )
 
     def tools(self) -> Tools:
         return self.inner.tools()

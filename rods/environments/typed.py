@@ -80,10 +80,9 @@ class TypedEnvironment(Generic[S]):
         try:
             empty = state()
         except TypeError as error:
-            what = (
+            raise TypeError(
                 f"{error}: give every field of {state.__name__} a default, that is the empty state"
-            )
-            raise TypeError(what) from error
+            ) from error
         try:
             kept = self._equal(self._json.validate_json(self._written(empty)), empty)
         except (ValidationError, PydanticSerializationError):

@@ -2,8 +2,7 @@
 functions that return reasons, none when the task passed. `check` asks them all, in the paper's
 order, as `[gates]` switches them."""
 
-from rods.analysis.profile import Profile, isomorphic
-from rods.analysis.profile import profile as profile_of
+from rods.analysis.profile import Profile, isomorphic, profile as profile_of
 from rods.config import Gates
 from rods.environments.base import Environment
 from rods.faults import Gate, GateRejection, Reason

@@ -263,7 +263,7 @@ def arguments(task: Task, gates: Gates) -> list[Reason]:
 def oversized(call: Call, gates: Gates) -> Iterator[str]:
     """What of a call's arguments is larger than `gates` allow."""
     for name, argument in call.arguments.items():
-        left: list[Any] = [argument]
+        left = [argument]
         while left:
             value = left.pop(0)
             listed = isinstance(value, (list, tuple))
@@ -307,7 +307,8 @@ def open_kind(task: AnyTask) -> OpenTasks | None:
 
 
 def needless(environment: Environment, task: Task, results: Results) -> list[Reason]:
-    """Calls that a policy has reason not to make, where worlds can be copied and compared:
+    """Calls that a policy has reason not to make, where worlds can be copied and compared and calls
+    wait for no other process, which would cost too much:
 
     - a turn in which each call was made before, with this result, and nothing of its class has
       changed since; where each result is judged, one such call is enough, and one whose result
@@ -317,7 +318,8 @@ def needless(environment: Environment, task: Task, results: Results) -> list[Rea
       between told the difference: a default that nobody asked for;
     - a call that comes `once`, again."""
     features = environment.features
-    if not (features.fork and features.state_visible and features.deterministic):
+    compared = features.fork and features.state_visible and features.deterministic
+    if features.waits or not compared:
         return []
     catalogue = lexicon(environment).catalogue
     once = catalogue.once if catalogue else {}
@@ -355,8 +357,11 @@ def needless(environment: Environment, task: Task, results: Results) -> list[Rea
                 again = changed and write.name == call.name
                 left_out = again and not write.arguments.keys() <= call.arguments.keys()
                 if left_out and instance.same_state(without):
-                    why = f"{call.name} leaves out what {write} gave, and undoes it"
-                    reasons.append(Reason(why, turn, index))
+                    reasons.append(
+                        Reason(
+                            f"{call.name} leaves out what {write} gave, and undoes it", turn, index
+                        )
+                    )
                 elif same_text:
                     told_nothing.append((write, without))
             writes = told_nothing

@@ -164,9 +164,7 @@ class AbstentionTurn:
         environment = self.environment
         task = self.task
         now = Text.of(self.task.script[self.turn])
-        parameters = {
-            parameter.name: parameter for parameter in environment.tools()[call.name].parameters
-        }
+        parameters = environment.tools()[call.name].by_name
         for name, value in call.arguments.items():
             said_before = any(text.contains_any_form(value) for text in self.before)
             if isinstance(value, bool) or said_before or not now.contains_any_form(value):

@@ -290,7 +290,7 @@ def _truths(task: AnyTask) -> list[int]:
 def _state(task: AnyTask) -> list[int]:
     """Where the environment declares a key of its states as their `scenario`, only what stands
     there counts, if any."""
-    state: Any = task.state
+    state = task.state
     world = registry.worlds().get(task.environment.name)
     if world is not None and world.scenario and state and "objects" not in state:
         state = state.get(world.scenario)

@@ -110,8 +110,9 @@ def unasked(environment: Environment, task: Task, results: Results) -> list[Reas
         for index, call in enumerate(calls):
             words = named.get(call.name, ("",))
             if not any(word in text.casefold() for word in words):
-                why = f"another tool does it too, and nobody says {words[0]!r}"
-                open_to_two.append(Reason(why, turn, index))
+                open_to_two.append(
+                    Reason(f"another tool does it too, and nobody says {words[0]!r}", turn, index)
+                )
             enough = LITTLE if _about(call, request, outputs) else ENOUGH
             if scores[call.name] < enough and not _needed(environment, task, results, turn, index):
                 doubtful.append((turn, index))

@@ -43,7 +43,7 @@ def grounding(environment: Environment, task: Task, results: Results) -> list[Re
         usable = visible(environment, task, turn)
         script = task.script[: turn + 1]
         for index, call in enumerate(calls):
-            parameters = {parameter.name: parameter for parameter in tools[call.name].parameters}
+            parameters = tools[call.name].by_name
             for name, value in call.arguments.items():
                 parameter = parameters.get(name)
                 lost = [
@@ -55,8 +55,13 @@ def grounding(environment: Environment, task: Task, results: Results) -> list[Re
                     shows(environment, task.state, earlier, script, usable, name, leaf)
                     for leaf in lost
                 ):
-                    why = f"{call.name}: nobody says {name}={value!r}, and nothing shows it"
-                    reasons.append(Reason(why, turn, index))
+                    reasons.append(
+                        Reason(
+                            f"{call.name}: nobody says {name}={value!r}, and nothing shows it",
+                            turn,
+                            index,
+                        )
+                    )
             outputs.append(Output((turn, index), call, results[turn][index]))
             earlier.append(call)
     return reasons
@@ -112,11 +117,13 @@ def ungrounded(
             parts = [leaf for _, leaf in leaves({name: value}) if not heard.covers(leaf)]
             in_results = all(any(output.has(name, leaf) for output in outputs) for leaf in parts)
             if not in_results and (name not in defaults or value != defaults[name]):
-                why = (
-                    f"{call.name}: nobody says or knows {name}={value!r}, and no call before shows "
-                    f"it"
+                reasons.append(
+                    Reason(
+                        f"{call.name}: nobody says or knows {name}={value!r}, and no call "
+                        f"before shows it",
+                        call=index,
+                    )
                 )
-                reasons.append(Reason(why, call=index))
         outputs += [Output((0, index), call, result) for result in seen[index : index + 1]]
     return reasons
 
@@ -350,7 +357,7 @@ def referents(environment: Environment, task: Task, results: Results) -> list[Re
         request = Text.of(asked(task, turn))
         understood = readings is not None and readings[turn]
         for index, call in enumerate(calls):
-            parameters = {parameter.name: parameter for parameter in tools[call.name].parameters}
+            parameters = tools[call.name].by_name
             named |= nouns_of(call.arguments)
             for name, argument in call.arguments.items():
                 parameter = parameters.get(name)

@@ -59,7 +59,7 @@ class Advice(NamedTuple):
 def misuses(tool: Tool, arguments: JsonMapping) -> list[Misuse]:
     """Each argument that breaks the document of `tool`; none where all of them keep to it."""
     faults: list[Misuse] = []
-    parameters = {parameter.name: parameter for parameter in tool.parameters}
+    parameters = tool.by_name
     for unknown in arguments.keys() - parameters.keys():
         name = unknown[:LONGEST]
         close = named(alike(name, [free for free in parameters if free not in arguments]))

@@ -6,10 +6,12 @@ what is retried, when to pause, and what has been spent. A model that answers ba
 headers only."""
 
 from rods.llm.client import Client as Client
-from rods.llm.records import Account as Account
-from rods.llm.records import Budget as Budget
-from rods.llm.records import Completion as Completion
-from rods.llm.records import EndpointError as EndpointError
-from rods.llm.records import Request as Request
-from rods.llm.records import RequestRefused as RequestRefused
-from rods.llm.records import Usage as Usage
+from rods.llm.records import (
+    Account as Account,
+    Budget as Budget,
+    Completion as Completion,
+    EndpointError as EndpointError,
+    Request as Request,
+    RequestRefused as RequestRefused,
+    Usage as Usage,
+)

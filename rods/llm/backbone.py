@@ -294,9 +294,11 @@ class Backbone:
                 if late
                 else reason(error, self.key)
             )
-            text = f"{server.base}: {what}"
             raise Failure(
-                text, busy=late and taken, lost=not (late and taken), taken=taken
+                f"{server.base}: {what}",
+                busy=late and taken,
+                lost=not (late and taken),
+                taken=taken,
             ) from None
         finally:
             server.in_flight -= 1

@@ -54,8 +54,11 @@ class Client:
         sink: Callable[[Usage], None] | None = None,
     ) -> None:
         if not endpoints:
-            remedy = "add one: see `rods doctor`"
-            raise UserError("no endpoint is configured", where="operation.endpoints", remedy=remedy)
+            raise UserError(
+                "no endpoint is configured",
+                where="operation.endpoints",
+                remedy="add one: see `rods doctor`",
+            )
         self.settings = tuple(endpoints)
         self.budget = budget or Budget(Budgets())
         self.sink = sink
@@ -192,9 +195,10 @@ class Client:
         """The pinned endpoint, or the next by weight among those that are not known to be down."""
         if pinned:
             if pinned not in self._backbones:
-                what = f"no endpoint is called {pinned!r}"
                 raise UserError(
-                    what, where="operation.endpoints", remedy=", ".join(self._backbones)
+                    f"no endpoint is called {pinned!r}",
+                    where="operation.endpoints",
+                    remedy=", ".join(self._backbones),
                 )
             return self._backbones[pinned]
         every = list(self._backbones.values())

@@ -94,9 +94,11 @@ async def read_key(endpoint: Endpoint) -> Key:
         return _checked(text, path)
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        what = f"the API key cannot be read ({reason})"
-        remedy = "check operation.endpoints.key_file"
-        raise UserError(what, where=path, remedy=remedy) from None
+        raise UserError(
+            f"the API key cannot be read ({reason})",
+            where=path,
+            remedy="check operation.endpoints.key_file",
+        ) from None
 
 
 def _checked(text: str, where: str) -> Key:
@@ -107,8 +109,11 @@ def _checked(text: str, where: str) -> Key:
             if value
             else "holds no API key"
         )
-        remedy = "set it, or remove key_env and key_file for an endpoint without a key"
-        raise UserError(what, where=where, remedy=remedy)
+        raise UserError(
+            what,
+            where=where,
+            remedy="set it, or remove key_env and key_file for an endpoint without a key",
+        )
     _known.add(value)
     return Key(value)
 

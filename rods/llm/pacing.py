@@ -44,7 +44,7 @@ class Limiter:
         if self.held < int(self.limit) and not self._waiting:
             self.held += 1
             return
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        future = asyncio.get_running_loop().create_future()
         if first:
             self._waiting.appendleft(future)
         else:

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench.bfcl_parity import replay as module
-from bench.bfcl_parity import speed
+from bench.bfcl_parity import replay as module, speed
 from bench.bfcl_parity.mutations import MutatedRollout, Mutations
 from bench.bfcl_parity.replay import replay
 from rods.calls import Call

@@ -12,8 +12,7 @@ import pytest
 
 from rods.buffers.log.tail import read
 from rods.buffers.log.writer import LogWriter
-from rods.buffers.run.runfolder import expanded_segment
-from rods.buffers.run.runfolder import usage as log_name
+from rods.buffers.run.runfolder import expanded_segment, usage as log_name
 from rods.buffers.usage import UsageLog, costs, covered
 from rods.errors import InfrastructureError, RefusedError
 from rods.llm import Usage

@@ -16,6 +16,8 @@ from rods.buffers.run.runfolder import EXPANDED, POOL, SEEDS
 from tests.daemon.runs import Daemon, Trainer, epochs, idle, make_run, seeds, until, variants
 
 MANY = {"seeds_per_step": 8, "groups": [["base", "long_context", "miss_func", "miss_param"]]}
+ENOUGH = 6  # accepted variants
+MOST_STEPS = 30  # after the last kill; one step's picks are mostly enough
 
 
 class Killer(threading.Thread):
@@ -125,8 +127,12 @@ def test_killed_at_random_moments_it_loses_and_repeats_nothing(tmp_path: Path, e
     with Trainer(run) as trainer:
         while killer.is_alive():
             trainer.play(1, pause=0.25)
-        trainer.play(1)
-        until(lambda: idle(run.path, trainer.step))
+        # how much was written until the last kill hangs on the machine; the last daemon goes on
+        for _ in range(MOST_STEPS):
+            trainer.play(1)
+            until(lambda: idle(run.path, trainer.step))
+            if len(variants(run.path)) >= ENOUGH:
+                break
     killer.stop()
     assert killer.died == 6
     picked = seeds(run.path, "picked")
@@ -136,7 +142,7 @@ def test_killed_at_random_moments_it_loses_and_repeats_nothing(tmp_path: Path, e
     assert once(finished, "pick") and once(staged, "pick", "index")
     assert {record["pick"] for record in finished} == {record["pick"] for record in picked}
     told = {task for record in finished for task in record["accepted"]}
-    assert told == {record["task"]["id"] for record in staged} and len(told) > 5
+    assert told == {record["task"]["id"] for record in staged} and len(told) >= ENOUGH
     assert {record["index"] for record in staged} == set(range(each))
     report = verify(run.path)
     assert report.ok, list(report.lines())

@@ -12,13 +12,11 @@ import pytest
 import tomli_w
 
 from rods.config import identity_diff, parse_config, read_config
-from rods.console.main import application
-from rods.console.main import run as rods
+from rods.console.main import application, run as rods
 from rods.errors import EXIT_OK
 from rods.family.planning import plan
 from rods.family.planning.plan import launched
-from tests.experiments.test_training import FOLDER as TRAINING
-from tests.experiments.test_training import GPU, KEYS, ROOM
+from tests.experiments.test_training import FOLDER as TRAINING, GPU, KEYS, ROOM
 from tests.experiments.test_trustee import SIZES
 from tests.family.environments.procedural.drawn import drawn_tasks
 

@@ -25,8 +25,7 @@ from rods.family.planning import plan
 from rods.family.planning.plan import launched
 from rods.family.simulation.settings import DRAWN
 from rods.trainer.main import run
-from tests.experiments.test_training import FOLDER as TRAINING
-from tests.experiments.test_training import GPU, KEYS, ROOM
+from tests.experiments.test_training import FOLDER as TRAINING, GPU, KEYS, ROOM
 from tests.family.simulation.conversations import ABLATIONS
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "trustee"

@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from docs.generate.configuration import PAPER as PAGE
-from docs.generate.configuration import paper_page
+from docs.generate.configuration import PAPER as PAGE, paper_page
 from rods import dialects
 from rods.buffers.folds.seeds import Unfinished
 from rods.buffers.log.record_bytes import Record

@@ -86,12 +86,13 @@ def saved(folder: Path, name: str) -> Path:
     torch.manual_seed(1)
     shape = LlamaConfig(
         vocab_size=len(made),
-        hidden_size=32,
-        intermediate_size=64,
+        hidden_size=64,  # heads of 32, the least that vLLM computes
+        intermediate_size=128,
         num_hidden_layers=2,
         num_attention_heads=2,
         num_key_value_heads=2,
         max_position_embeddings=16_384,
+        tie_word_embeddings=False,
         eos_token_id=made.eos_token_id,
         bos_token_id=made.bos_token_id,
     )

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings, strategies as st
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 from docs.generate.nano_weights import LOSSES

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 import pytest
 from safetensors.torch import load_file
 
+from bench.fixtures.llm_server import LlmServer
+from bench.fixtures.llm_server.server import NAME
 from rods.buffers.checkpoints import Checkpoints
 from rods.buffers.run.creation import create_run
 from rods.calls import Call
@@ -60,20 +63,13 @@ VALUES: dict[str, Any] = {
 }
 
 
-@pytest.mark.few(4)
-@pytest.mark.parametrize("name", FAMILIES)
-def test_two_steps_are_trained_through_trl(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+@pytest.fixture
+def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every third token ends a reply, and every other reply makes two calls, so that results and
     further turns are shown in the family's form."""
-    model = saved(tmp_path / "policy", name)
-    values = {**VALUES, "policy": {"kind": "transformers", "model": str(model)}}
-    config = parse_config(values, where="test")
-    assert config.policy.dialect == "native"
     load = Chat.load
 
-    def brief(folder: Path, policy: Any = None) -> Chat:
+    def loaded(folder: Path, policy: Any = None) -> Chat:
         chat = load(folder, policy)
         chat.ends = frozenset(range(0, len(chat.tokenizer), 3)) | chat.ends
         return chat
@@ -82,22 +78,48 @@ def test_two_steps_are_trained_through_trl(
         calls = (Call("list_day", {"day": "monday"}), Call("no_such_tool"))
         return Parsed(calls=calls) if len(text) % 2 else Parsed(answer=text)
 
-    monkeypatch.setattr(Chat, "load", staticmethod(brief))
-    run = create_run(tmp_path / "run", config, load_tasks(config.data, tmp_path))
-    with monkeypatch.context() as patched, TrainingRun(run) as training:
-        patched.setattr("rods.trainer.fit.check", lambda *_: None)  # it reads by the real `parse`
-        patched.setattr(Native, "parse", alternating)
-        trl_start.train(training)
-    assert [step for step, *_ in live_steps(run.path)] == [1, 2]
-    ends = {
-        rollout["end"]
-        for _, _, groups in live_steps(run.path)
-        for group in groups
-        for rollout in group["rollouts"]
+    monkeypatch.setattr(Chat, "load", staticmethod(loaded))
+    monkeypatch.setattr("rods.trainer.fit.check", lambda *_: None)  # it reads by the real `parse`
+    monkeypatch.setattr(Native, "parse", alternating)
+
+
+def trained(folder: Path, model: Path, operation: Mapping[str, Any]) -> None:
+    """Two steps of the policy in `model`, whose weights they change."""
+    values = {
+        **VALUES,
+        "policy": {"kind": "transformers", "model": str(model)},
+        "operation": {**VALUES["operation"], **operation},
     }
+    config = parse_config(values, where="test")
+    assert config.policy.dialect == "native"
+    run = create_run(folder, config, load_tasks(config.data, folder))
+    with TrainingRun(run) as training:
+        trl_start.train(training)
+    steps = live_steps(run.path)
+    assert [step for step, *_ in steps] == [1, 2]
+    ends = {rollout["end"] for *_, step in steps for group in step for rollout in group["rollouts"]}
     assert ends <= {"finished", "step_limit", "length"} and ends != {"length"}
     newest = Checkpoints(run.path).named(training.trainer_log.live)[-1].policy
     before = load_file(model / "model.safetensors")
     after = load_file(newest / "model.safetensors")
     assert any((before[key] != after[key]).any() for key in before)
     assert Chat.load(newest, config.policy).tokenizer.chat_template
+
+
+@pytest.mark.few(4)
+@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.usefixtures("brief")
+def test_two_steps_are_trained_through_trl(tmp_path: Path, name: str) -> None:
+    trained(tmp_path / "run", saved(tmp_path / "policy", name), {})
+
+
+@pytest.mark.skipif(not os.environ.get("RODS_LLM_SMOKE"), reason="needs vLLM: make llm-smoke")
+@pytest.mark.timeout(1_500)
+@pytest.mark.few(1)
+@pytest.mark.parametrize("name", FAMILIES[::-1])
+@pytest.mark.usefixtures("brief")
+def test_two_steps_are_trained_behind_vllm(tmp_path: Path, name: str) -> None:
+    model = saved(tmp_path / "policy", name)
+    with LlmServer(tmp_path / "server.log", context=16_000, policy=model) as server:
+        rollouts = {"model": NAME, "urls": [server.url]}
+        trained(tmp_path / "run", model, {"rollout_servers": [rollouts]})

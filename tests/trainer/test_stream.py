@@ -24,8 +24,7 @@ from rods.buffers.state import RunState, read_state
 from rods.canonical import keyed_random
 from rods.errors import DeadlineError, RefusedError, UserError
 from rods.observations import Group, Rollout
-from rods.rules.order import batch as batch_of
-from rods.rules.order import steps_per_epoch
+from rods.rules.order import batch as batch_of, steps_per_epoch
 from rods.trainer.adapters import conformance
 from rods.trainer.adapters.conformance import CARRIED, run_beside_daemon
 from rods.trainer.adapters.stream import DrawnTask, open_stream

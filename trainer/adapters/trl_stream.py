@@ -22,7 +22,7 @@ import torch
 from datasets import Dataset
 from trl import GRPOTrainer
 
-from rods.canonical import JsonMapping, JsonObject
+from rods.canonical import JsonMapping, JsonObject, without
 from rods.errors import UserError
 from rods.tasks import AnyTask
 from rods.trainer.adapters.stream import DrawnTask, TaskStream, open_stream
@@ -111,7 +111,7 @@ class StreamTrainer(GRPOTrainer):  # type: ignore[misc]
         logs = {**logs, **own}
         super().log(logs, start_time)  # which puts its averages into them
         if self.stream is not None:
-            self.stream.report({name: value for name, value in logs.items() if name not in own})
+            self.stream.report(without(logs, *own))
 
     def _save_rng_state(self, output_dir: str) -> None:
         """Ends once all processes have written theirs, so that what comes next says that the

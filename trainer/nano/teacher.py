@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rods.calls import Call
-from rods.canonical import JsonMapping
+from rods.canonical import JsonMapping, without
 from rods.composing.catalogue import Catalogue
 from rods.dialects import Dialect
 from rods.environments.base import Environment
@@ -169,7 +169,7 @@ class Teacher:
         if sibling is None:
             return call
         names = self.environment.tools()[sibling].parameter_names
-        left = {name: value for name, value in call.arguments.items() if name not in names}
+        left = without(call.arguments, *names)
         spare = iter(left.values())
         arguments = {
             name: call.arguments[name] if name in call.arguments else next(spare, None)

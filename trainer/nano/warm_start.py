@@ -18,8 +18,7 @@ from rods.files import explained, user_cache
 from rods.tasks import TASK_TYPES, TaskType
 from rods.trainer import torch_settings
 from rods.trainer.chat import Chat
-from rods.trainer.nano import BATCHES
-from rods.trainer.nano import model as network
+from rods.trainer.nano import BATCHES, model as network
 from rods.trainer.nano.supervised import Encoded, Progress, encode, fit, in_batches
 from rods.trainer.nano.teacher import Teacher
 from rods.worlds import desk

@@ -79,7 +79,7 @@ def kind_of_error(tool: Tool, arguments: JsonMapping, problem: Exception) -> str
     """The kind of error: the arguments do not fit the document, or the tool refused."""
     if isinstance(problem, ValueError) and str(problem).startswith("Exceeds the limit"):
         return "too_large"
-    parameters = {parameter.name: parameter for parameter in tool.parameters}
+    parameters = tool.by_name
     if not arguments.keys() <= parameters.keys():
         return "bad_arguments"
     for name, parameter in parameters.items():

@@ -49,20 +49,24 @@ def entry(task: Task, number: int) -> JsonObject:
         raise UserError("not a task in a plain BFCL state", where=f"task {task.id}", remedy=_REMEDY)
     classes = list(state["classes"])
     if task.tools != environment().tools_of(classes):
-        what = f"its tools are not exactly those of {', '.join(classes)}"
-        raise UserError(what, where=f"task {task.id}", remedy=_REMEDY)
+        raise UserError(
+            f"its tools are not exactly those of {', '.join(classes)}",
+            where=f"task {task.id}",
+            remedy=_REMEDY,
+        )
     if bool(state.get("long_context")) != (task.type == "long_context"):
         raise UserError(
             f"its state does not fit the type {task.type}", where=f"task {task.id}", remedy=_REMEDY
         )
     if {"post_tweet", "mention"} <= {call.name for calls in task.calls for call in calls}:
         for turn, index, why in shared_mentions(task, run(environment(), task)):
-            where = f"task {task.id}, turn {turn}, call {index}"
             raise UserError(
-                why, where=where, remedy="leave the task out, or post the tweet with mentions"
+                why,
+                where=f"task {task.id}, turn {turn}, call {index}",
+                remedy="leave the task out, or post the tweet with mentions",
             )
     tools = environment().tools()
-    record: JsonObject = {
+    record = {
         "id": f"multi_turn_{task.type}_{number}",
         "question": [
             []

@@ -50,8 +50,16 @@ def _tasks(file: Path) -> tuple[Task, ...]:
     for kind in TASK_TYPES:
         for entry, answer in zip(*records(file, kind), strict=True):
             about = {**origin, "id": entry["id"], "category": f"multi_turn_{kind}"}
-            split = sides[int(entry["id"].rsplit("_", 1)[1])]
-            converted.append(task_of(bfcl, kind, entry, answer, split=split, provenance=about))
+            converted.append(
+                task_of(
+                    bfcl,
+                    kind,
+                    entry,
+                    answer,
+                    split=sides[int(entry["id"].rsplit("_", 1)[1])],
+                    provenance=about,
+                )
+            )
     return tuple(converted)
 
 

@@ -2,24 +2,22 @@
 
 from collections import Counter
 from pathlib import Path
-from typing import Annotated
 
 import orjson
-from cyclopts import Parameter
 
-from rods.canonical import JsonObject
 from rods.commands import Json
 from rods.errors import say
 
-Out = Annotated[Path | None, Parameter(help="Also write the tasks as JSONL into this file.")]
 
-
-def fetch_bfcl(*, out: Out = None, as_json: Json = False) -> None:
+def fetch_bfcl(*, out: Path | None = None, as_json: Json = False) -> None:
     """Fetch the pinned wheel of BFCL's data once, check its hash, and convert its 800 multi-turn
     tasks.
 
     The wheel (1.9 MB) is kept in the cache and read from there; `[data] tasks = "bfcl"` needs
     nothing else.
+
+    Args:
+        out: Also write the tasks as JSONL into this file.
     """
     from rods.tasks import task_lines
     from rods.worlds import bfcl
@@ -31,7 +29,7 @@ def fetch_bfcl(*, out: Out = None, as_json: Json = False) -> None:
         out.write_bytes(task_lines(tasks))
     splits = Counter(task.split for task in tasks)
     types = Counter(task.type for task in tasks)
-    facts: JsonObject = {
+    facts = {
         "wheel": str(file),
         "version": wheel.VERSION,
         "sha256": wheel.SHA256,

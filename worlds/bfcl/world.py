@@ -16,7 +16,7 @@ import orjson
 
 from rods.analysis.schemas import Checker
 from rods.calls import Call
-from rods.canonical import JsonMapping, JsonObject, content_id, frozen
+from rods.canonical import JsonMapping, JsonObject, content_id, frozen, without
 from rods.composing.catalogue import Catalogue
 from rods.environments.base import Features, Instance, Result, Tools
 from rods.environments.workers.worker import Overrun, Worker, WorkerSpec
@@ -279,9 +279,7 @@ class BfclWorld:
             if name == FILE_SYSTEM:
                 record = encode_system(instance)
             else:
-                record = encode(
-                    {key: item for key, item in vars(instance).items() if key not in _UNWRITTEN}
-                )
+                record = encode(without(vars(instance), *_UNWRITTEN))
             state.setdefault("objects", {})[name] = record
         return state
 

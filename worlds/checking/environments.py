@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 from rods.analysis.sampling import Sampler, illegal
 from rods.analysis.schemas import Checker, tool_faults
 from rods.calls import Call
-from rods.canonical import JsonMapping, JsonObject, canonical, keyed_random
+from rods.canonical import JsonMapping, canonical, keyed_random
 from rods.composing.catalogue import catalogue_for
 from rods.composing.records import ComposeError
 from rods.deadlines import ALL_CALLS, ALL_CALLS_WAITED, SLOW_CALL, WORLD_CHECKED
@@ -78,10 +78,9 @@ def check_environment(
         calls = ROUNDS + 1
         tell(
             f"tasks to replay: {len(tasks)}; states to try: {len(states)}, each about {WORLDS} "
-            f"worlds × {tools} tools "
-            f"× {calls} calls, together {len(states) * WORLDS * tools * calls:,} calls that "
-            f"another process answers; "
-            f"ends within {seconds:g} s (--seconds)"
+            f"worlds × {tools} tools × {calls} calls, together "
+            f"{len(states) * WORLDS * tools * calls:,} calls that another process answers; ends "
+            f"within {seconds:g} s (--seconds)"
         )
     began = time.monotonic()
 
@@ -103,11 +102,13 @@ def check_environment(
         if stopped.number != signal.SIGALRM:
             raise
         Interrupted.latest = None
-        what = (
+        probe.fault(
+            name,
+            "",
             f"cut short after {seconds:g} s in {probe.place}{probe.asking}: what comes behind that "
-            f"was not tried"
+            f"was not tried",
+            "give it longer (--seconds), or make its tools answer sooner",
         )
-        probe.fault(name, "", what, "give it longer (--seconds), or make its tools answer sooner")
     finally:
         signal.setitimer(signal.ITIMER_REAL, *timed)
         signal.signal(signal.SIGALRM, before)
@@ -178,8 +179,12 @@ def probe_state(probe: "Probe", state: State, calls: list[Call]) -> None:
 def _identity(probe: "Probe", name: str) -> None:
     environment = probe.environment
     if environment.name != name:
-        remedy = "give it the name that it is loaded by, tasks refer to it"
-        probe.fault(name, "name", f"is {environment.name!r}", remedy)
+        probe.fault(
+            name,
+            "name",
+            f"is {environment.name!r}",
+            "give it the name that it is loaded by, tasks refer to it",
+        )
     if not isinstance(environment.hash, str) or not environment.hash:
         probe.fault(name, "hash", "is empty", "hash tool schemas, data and a behaviour version")
         return
@@ -189,8 +194,12 @@ print("hash", Environments().load(sys.argv[1]).hash)"""
     other = run_python(code, name, seconds=120, PYTHONHASHSEED="12345")
     if f"hash {environment.hash}" not in other.stdout.splitlines():
         why = other.stdout.strip()[-200:] or other.stderr.strip()[-200:]
-        what = f"is {environment.hash} here, but another process says: {why}"
-        probe.fault(name, "hash", what, "hash contents only: no clock, no id(), no order of a set")
+        probe.fault(
+            name,
+            "hash",
+            f"is {environment.hash} here, but another process says: {why}",
+            "hash contents only: no clock, no id(), no order of a set",
+        )
 
 
 def _catalogue(probe: "Probe", name: str) -> None:
@@ -262,9 +271,12 @@ def _repeats(probe: "Probe", state: State, calls: list[Call]) -> None:
         return
     second = probe.replies(probe.fresh(state), calls)
     if (at := differs(first, second)) is not None:
-        what = f"gave {first[at][0][:80]!r} and then {second[at][0][:80]!r} for the same history"
-        remedy = "remove chance, clock and whatever instances share, or declare deterministic=False"
-        probe.fault(calls[at].name, "", what, remedy)
+        probe.fault(
+            calls[at].name,
+            "",
+            f"gave {first[at][0][:80]!r} and then {second[at][0][:80]!r} for the same history",
+            "remove chance, clock and whatever instances share, or declare deterministic=False",
+        )
         return
     probe.comparable = True
     turned = probe.replies(probe.reset(_reversed(state)), calls)
@@ -287,9 +299,11 @@ def _isolation(probe: "Probe", state: State, calls: list[Call]) -> None:
         probe.call(second, opposite)
         beside += probe.replies(first, [call])
     if (at := differs(alone, beside)) is not None:
-        what = f"gave {beside[at][0][:80]!r} beside another instance, {alone[at][0][:80]!r} alone"
         probe.fault(
-            calls[at].name, "", what, "keep all state in the instance, none in the module or class"
+            calls[at].name,
+            "",
+            f"gave {beside[at][0][:80]!r} beside another instance, {alone[at][0][:80]!r} alone",
+            "keep all state in the instance, none in the module or class",
         )
 
 
@@ -378,8 +392,12 @@ def _refusals(probe: "Probe", state: State, calls: list[Call]) -> None:
     before = canonical(picture)
     stranger = probe.call(instance, Call("no_such_tool", {}))
     if stranger.error not in ("unknown_tool", "infrastructure"):
-        remedy = "answer unknown_tool to a tool that is not there"
-        probe.fault("no_such_tool", "error", f"is {stranger.error!r}", remedy)
+        probe.fault(
+            "no_such_tool",
+            "error",
+            f"is {stranger.error!r}",
+            "answer unknown_tool to a tool that is not there",
+        )
     sampler = Sampler(keyed_random(0, "env check refusals"))
     for tool in probe.environment.tools().values():
         for kind, argument, call in illegal(tool, sampler):
@@ -392,11 +410,10 @@ def _refusals(probe: "Probe", state: State, calls: list[Call]) -> None:
                 value = call.arguments[argument]
                 long = isinstance(value, str) and len(value) > 20
                 words = f"a text of {len(value)} characters" if long else repr(value)
-                what = f"accepts {words}, which its schema excludes"
                 probe.fault(
                     tool.name,
                     argument,
-                    what,
+                    f"accepts {words}, which its schema excludes",
                     "check declared bounds before the call, answer `bounds`",
                 )
             elif kind in ("missing", "extra"):
@@ -449,20 +466,23 @@ def _effects(probe: "Probe", state: State, calls: list[Call]) -> None:
             restored.snapshot()
         ) == after
         if probe.comparable and not alike:
-            what = f"does {_short(call)} otherwise in a world that was restored right before it"
             probe.fault(
                 call.name,
                 "",
-                what,
+                f"does {_short(call)} otherwise in a world that was restored right before it",
                 "keep all that is remembered in fields of the state",
                 "snapshots",
             )
         if call.name not in declared:
             continue
         if result.error is not None and changed:
-            what = f"refused {_short(call)}, but changed the state"
-            remedy = "refuse before anything is changed"
-            probe.fault(call.name, "", what, remedy, "atomic")
+            probe.fault(
+                call.name,
+                "",
+                f"refused {_short(call)}, but changed the state",
+                "refuse before anything is changed",
+                "atomic",
+            )
         elif result.error is None and changed and declared[call.name]:
             probe.fault(
                 call.name,
@@ -472,8 +492,13 @@ def _effects(probe: "Probe", state: State, calls: list[Call]) -> None:
                 "getters",
             )
         elif result.error is None and not changed and not declared[call.name]:
-            what = f"answered {_short(call)} with success and changed nothing"
-            probe.fault(call.name, "", what, "refuse a call that has nothing to change", "effects")
+            probe.fault(
+                call.name,
+                "",
+                f"answered {_short(call)} with success and changed nothing",
+                "refuse a call that has nothing to change",
+                "effects",
+            )
 
 
 def _hints(probe: "Probe", state: State, calls: list[Call]) -> None:
@@ -498,9 +523,13 @@ def _hints(probe: "Probe", state: State, calls: list[Call]) -> None:
     alone = felt(reads)
     liars = sorted(reads) if felt(set()) != alone else []
     for name in [name for name in liars if felt(reads - {name}) != alone] or liars:
-        what = "says that it changes nothing, and does"
-        remedy = "`rods env add --writes` (`writes` in the description) overrules what it says"
-        probe.fault(name, "", what, remedy, "getters")
+        probe.fault(
+            name,
+            "",
+            "says that it changes nothing, and does",
+            "`rods env add --writes` (`writes` in the description) overrules what it says",
+            "getters",
+        )
 
 
 def _failures(probe: "Probe", state: State, calls: list[Call]) -> None:
@@ -580,7 +609,7 @@ def _report(probe: "Probe", name: str, tasks: Sequence[Task]) -> CheckReport:
                 f"works was tried"
             )
             probe.fault(name, "tools", what, remedy)
-    facts: JsonObject = {"hash": probe.environment.hash, "tools": len(tools)}
+    facts = {"hash": probe.environment.hash, "tools": len(tools)}
     facts |= {"reached": len(probe.reached & set(tools)), "calls": probe.calls}
     medians = {what: statistics.median(seconds) for what, seconds in sorted(probe.seconds.items())}
     facts |= {f"{what}_us": round(1e6 * seconds, 1) for what, seconds in medians.items()}
@@ -626,8 +655,13 @@ class Probe:
         it."""
         if isinstance(error.__cause__, Overrun):  # of a confined world
             self.hung.add(tool)
-            remedy = "tighten the bounds of its arguments, and end every loop"
-            self.fault(tool, "", f"was cut off ({error.__cause__}) on {on}", remedy, "runaway")
+            self.fault(
+                tool,
+                "",
+                f"was cut off ({error.__cause__}) on {on}",
+                "tighten the bounds of its arguments, and end every loop",
+                "runaway",
+            )
         elif (tool, type(error)) not in self.raises:
             self.raises.add((tool, type(error)))
             remedy = "mend the machinery" if _broken(error) else RETURN
@@ -703,9 +737,11 @@ class Probe:
         finally:
             self._account(call.name)
         if self.seconds["call"][-1] > self.patience and not self.environment.features.waits:
-            what = f"took {self.seconds['call'][-1]:.1f} s for {_short(call)}"
             self.fault(
-                call.name, "", what, "tighten the bounds of its arguments, or limit it in a worker"
+                call.name,
+                "",
+                f"took {self.seconds['call'][-1]:.1f} s for {_short(call)}",
+                "tighten the bounds of its arguments, or limit it in a worker",
             )
         self._form(call, result)
         if result.error is None:
@@ -731,16 +767,26 @@ class Probe:
             self.fault(call.name, "", what, "return a Result with a text", "errors")
             return
         if result.error is not None and result.error not in CALL_ERRORS:
-            remedy = f"use one of {', '.join(sorted(CALL_ERRORS))}"
-            self.fault(call.name, "error", f"is {result.error!r}", remedy, "errors")
+            self.fault(
+                call.name,
+                "error",
+                f"is {result.error!r}",
+                f"use one of {', '.join(sorted(CALL_ERRORS))}",
+                "errors",
+            )
         try:
             canonical(result.value)
         except ValueError as error:
             self.fault(call.name, "value", f"is {error}", "return plain JSON values", "errors")
         declared = self.results.get(call.name)
         if declared is not None and result.error is None and (what := declared.fault(result.value)):
-            text = f"{what} for {_short(call)}, against the schema that the tool declares"
-            self.fault(call.name, "result", text, "correct the schema, or the result", "documents")
+            self.fault(
+                call.name,
+                "result",
+                f"{what} for {_short(call)}, against the schema that the tool declares",
+                "correct the schema, or the result",
+                "documents",
+            )
 
     def replies(self, instance: Instance, calls: Sequence[Call]) -> list[tuple[str, str | None]]:
         """What two runs must have in common: text and error of each call."""

@@ -17,7 +17,7 @@ import orjson
 from jsonschema_rs import ValidationError
 
 from rods.analysis.schemas import Checker
-from rods.canonical import JsonObject
+from rods.canonical import without
 from rods.environments.base import Environment, reference
 from rods.environments.loading import Environments
 from rods.errors import UserError
@@ -102,7 +102,7 @@ def check_file(
         faults_here = broken or record_faults(record)
         # an edited task: what else is wrong with it counts more
         if all(field == "id" for field, *_ in faults_here):
-            task = AnyTask.from_json({key: value for key, value in record.items() if key != "id"})
+            task = AnyTask.from_json(without(record, "id"))
             if task.id in tasks:
                 what = f"repeats the task of line {tasks[task.id][0]}"
                 faults_here.append(("", what, "remove one of the two lines"))
@@ -141,8 +141,9 @@ def rehashed(path: Path, environments: Environments) -> tuple[CheckReport, bytes
     hashes = ids = 0
     worlds = Worlds(environments)
     for number, record, faults_here in _records(path):
-        old = record.get("id") if isinstance(record, dict) else None
-        part = record.get("environment") if isinstance(record, dict) else None
+        fields = record if isinstance(record, dict) else {}
+        old = fields.get("id")
+        part = fields.get("environment")
         if isinstance(part, dict) and isinstance(name := part.get("name"), str):
             world = worlds[name]
             record.pop("id", None)
@@ -201,7 +202,7 @@ def _report(
             f"{len(lines)} training tasks match held-out ones by their {rule.replace('_', ' ')}; "
             f"first line {lines[0]}: {matching[0][1]}. --json lists all"
         )
-    facts: JsonObject = {
+    facts = {
         "tasks": records,
         "splits": dict(Counter(task.split for task in sound)),
         "types": dict(Counter(task.type for task in sound)),
@@ -221,11 +222,12 @@ def _world_faults(task: AnyTask, worlds: Worlds) -> Iterator[Found]:
         yield world
         return
     if world.hash != task.environment.hash:
-        what = f"is {task.environment.hash}, but {name} is {world.hash} here"
-        remedy = (
-            "`rods data rehash` replays them in this version and writes its hash; or install theirs"
+        yield (
+            "environment.hash",
+            f"is {task.environment.hash}, but {name} is {world.hash} here",
+            "`rods data rehash` replays them in this version and writes its hash; or install "
+            "theirs",
         )
-        yield "environment.hash", what, remedy
     if not isinstance(task, Task):
         yield from _whole_faults(world, task)
         return

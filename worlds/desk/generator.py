@@ -26,7 +26,7 @@ from rods.environments.base import Environment
 from rods.errors import UserError
 from rods.gates.similarity import SimilarityIndex
 from rods.gates.texts import style
-from rods.tasks import TASK_TYPES, AnyTask, OpenTask, Split, Task, TaskType
+from rods.tasks import TASK_TYPES, AnyTask, OpenTask, Task, TaskType
 from rods.worlds.desk import personas
 from rods.worlds.desk.catalogue import catalogue
 from rods.worlds.desk.world import environment as desk
@@ -91,9 +91,10 @@ def data_set(train: int, held_out: int, draw: Callable[[str, int], T]) -> list[T
             candidates = (draw(f"{purpose} {redraw}", place) for redraw in range(REDRAWS))
             task = next((task for task in candidates if index.find(task) is None), None)
             if task is None:
-                what = f"{REDRAWS} drawings gave nothing but near duplicates of {len(index)} tasks"
                 raise UserError(
-                    what, where=f"{purpose} task {place + 1}", remedy="ask for fewer tasks"
+                    f"{REDRAWS} drawings gave nothing but near duplicates of {len(index)} tasks",
+                    where=f"{purpose} task {place + 1}",
+                    remedy="ask for fewer tasks",
                 )
             index.add(task)
             tasks.append(task)
@@ -103,7 +104,7 @@ def data_set(train: int, held_out: int, draw: Callable[[str, int], T]) -> list[T
     originals = apart("original", train)
     # Types cycle with period 4, so a period of 5 gives each of them its share of the validation
     # tasks.
-    splits: list[Split] = ["validation" if place % 5 == 0 else "test" for place in range(held_out)]
+    splits = ["validation" if place % 5 == 0 else "test" for place in range(held_out)]
     return originals + [
         replace(task, split=split) for task, split in zip(held, splits, strict=True)
     ]

@@ -47,9 +47,11 @@ def make_state(
     if "files" in groups:
         state["files"] = maker.files(rng.randint(3, 4))
     if "ledger" in groups:
-        accounts = maker.accounts(3)
-        bills = maker.bills(rng.randint(2, 3))
-        state["ledger"] = {"accounts": accounts, "bills": bills, "next": rng.choice(pools.NEXT_IDS)}
+        state["ledger"] = {
+            "accounts": maker.accounts(3),
+            "bills": maker.bills(rng.randint(2, 3)),
+            "next": rng.choice(pools.NEXT_IDS),
+        }
     return state
 
 

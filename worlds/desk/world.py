@@ -79,8 +79,13 @@ class Desk:
             for name, value in sorted(vars(pools).items())
             if isinstance(value, (tuple, range))
         }
-        schemas = {name: tool.schema() for name, tool in self._tools.items()}
-        self.hash = content_id({"schemas": schemas, "data": data, "behaviour": BEHAVIOUR})
+        self.hash = content_id(
+            {
+                "schemas": {name: tool.schema() for name, tool in self._tools.items()},
+                "data": data,
+                "behaviour": BEHAVIOUR,
+            }
+        )
         self._legal: dict[bytes, bytes] = {}
 
     def tools(self) -> Tools:
@@ -185,7 +190,7 @@ def completed(state: Any) -> State:
     its place."""
     if not isinstance(state, dict):
         raise ValueError("the state must be an object")
-    full: State = {
+    full = {
         "today": DAYS[0],
         "contacts": {},
         "mail": {"inbox": {}, "sent": {}, "next": 10},

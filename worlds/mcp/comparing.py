@@ -22,7 +22,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from rods.canonical import JsonMapping, JsonObject
+from rods.canonical import JsonMapping, JsonObject, without
 from rods.model_json import read_exact
 
 MOST = 64 << 20  # bytes of a file, and of what it unpacks to, that are read by their form
@@ -48,7 +48,7 @@ def contents(folder: Path, places: Iterable[Path]) -> JsonObject:
         if isinstance(value, dict) and _tables.__name__ in value
         for end in _BESIDE
     }
-    return {path: value for path, value in held.items() if path not in beside}
+    return without(held, *beside)
 
 
 def content(data: bytes, place: Path = _NO_PLACE, depth: int = 0) -> Any:

@@ -36,10 +36,8 @@ from rods.signals import Interrupted
 from rods.worlds.mcp.description import Description
 
 try:
-    from mcp import Client, StdioServerParameters, stdio_client
-    from mcp import MCPError as Refusal
-    from mcp_types import CONNECTION_CLOSED, REQUEST_TIMEOUT
-    from mcp_types import CallToolResult as Answer
+    from mcp import Client, MCPError as Refusal, StdioServerParameters, stdio_client
+    from mcp_types import CONNECTION_CLOSED, REQUEST_TIMEOUT, CallToolResult as Answer
 except ImportError:
     what = "environments that are MCP servers need the package 'mcp'"
     raise UserError(what, remedy="pip install '.[mcp]' in the clone") from None

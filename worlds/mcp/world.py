@@ -1,7 +1,9 @@
 """The environment over an MCP server. Of its worlds only calls can be asked (`OnlyCalled`).
 
-A world has a server process and a folder of its own, which is called `/world` in everything that is
-said to and by the server. Its state is {"files": {path: text or {"base64": text}}}, written into
+A world has a server process and a folder of its own, which is called `/world` in all that the
+server says, and in arguments but for texts (`_TEXT`), which reach it as they are. Otherwise the
+folder's real name, another one in each world, would stand in files, and calls that edit or search
+them would meet its letters. Its state is {"files": {path: text or {"base64": text}}}, written into
 that folder, beside what `rods.environments.replay` keeps.
 """
 
@@ -17,7 +19,7 @@ import orjson
 from rods.analysis.schemas import Checker
 from rods.calls import Call
 from rods.canonical import JsonMapping, JsonObject, content_id
-from rods.environments.base import Features, Result, Tools
+from rods.environments.base import Result, Tools
 from rods.environments.replay import Replayed
 from rods.errors import UserError
 from rods.llm.connections import MOST_FAILED, Key
@@ -30,6 +32,11 @@ from rods.worlds.pinned import OnlyCalled, closed, json_value, tool_of
 FILES = "files"  # the key of a state
 BINARY = "base64"  # of a file that is no text
 _INVALID_PARAMS = -32602  # JSON-RPC's
+# names of arguments, and of fields in them, that hold a text and no path or command
+_TEXT = re.compile(
+    r"(?i)(content|text|body|message|description|comment|title|subject|observation|thought"
+    r"|(old|new)_?str(ing)?)s?$"
+)
 
 
 def described(name: str) -> Replayed:
@@ -73,14 +80,7 @@ class McpEnvironment:
         self.name = name
         self.server = server
         self.hash = server.hash()
-        self.features = Features(
-            server.deterministic,
-            snapshot=False,
-            fork=False,
-            state_visible=False,
-            waits=True,
-            reads_judged=server.goal.get("reads", "asked"),
-        )
+        self.features = server.features(waits=True)
         group = server.server.get("name") or PurePosixPath(name).stem
         self._tools = {record["name"]: tool_of(record, group) for record in server.offered()}
         self._checkers = {
@@ -147,18 +147,13 @@ class McpWorld(OnlyCalled):
         arguments = dict(call.arguments)
         if what := checker.fault(arguments):
             return Result(f"Error: {what}", None, "bad_arguments")
-        answer = self._session.call(call.name, mapped(arguments, self._inside))
+        answer = self._session.call(call.name, self._inside(arguments))
         if isinstance(answer, Refusal):
             error = "bad_arguments" if answer.code == _INVALID_PARAMS else "tool"
             return Result(
                 self._outside(f"Error: {Key().heard(answer.message, MOST_FAILED)}"), None, error
             )
-        text, value = _said(answer)
-        if self._outward in text:
-            text = self._outside(text)
-            value = (
-                None if value is None else orjson.loads(self._outside(orjson.dumps(value).decode()))
-            )
+        text, value = self._outside(_said(answer))
         return Result(text, None, "tool") if answer.is_error else Result(text, value)
 
     def look(self) -> Any:
@@ -170,20 +165,23 @@ class McpWorld(OnlyCalled):
             for path in folder.glob(pattern)
             if path.is_file()
         }
+        return self._outside(contents(folder, places))
+
+    def _inside(self, value: Any, name: str = "") -> Any:
+        """`value` of the argument or field `name`, with the real folder for `/world`."""
+        if isinstance(value, Mapping):
+            return {self._inside(key): self._inside(item, key) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self._inside(item, name) for item in value]
+        if not isinstance(value, str) or _TEXT.search(name):
+            return value
+        return self._inward.sub(lambda _: self._outward, value)
+
+    def _outside(self, value: Any) -> Any:
         return mapped(
-            contents(folder, places),
-            lambda leaf: self._outside(leaf) if isinstance(leaf, str) else leaf,
+            value,
+            lambda leaf: leaf.replace(self._outward, FOLDER) if isinstance(leaf, str) else leaf,
         )
-
-    def _inside(self, leaf: Any) -> Any:
-        return (
-            self._inward.sub(lambda _: self._outward, leaf)
-            if isinstance(leaf, str) and FOLDER in leaf
-            else leaf
-        )
-
-    def _outside(self, text: str) -> str:
-        return text.replace(self._outward, FOLDER)
 
 
 def _said(answer: Answer) -> tuple[str, Any]:
@@ -195,11 +193,9 @@ def _said(answer: Answer) -> tuple[str, Any]:
     for block in answer.content:
         if block.type == "text":
             parts.append(block.text)
-        elif block.type == "resource":
-            inner = block.resource
+        elif block.type in ("resource", "resource_link"):
+            inner = getattr(block, "resource", block)
             parts.append(getattr(inner, "text", None) or f"[resource {inner.uri}]")
-        elif block.type == "resource_link":
-            parts.append(f"[resource {block.uri}]")
         else:
             parts.append(f"[{block.type}, {block.mime_type}, {len(block.data) * 3 // 4} bytes]")
     text = "\n".join(parts)
@@ -224,6 +220,6 @@ def _legal(state: JsonMapping, server: Description) -> JsonObject:
 
 
 def _is_file(held: Any) -> bool:
-    if isinstance(held, Mapping):
-        return held.keys() == {BINARY} and isinstance(held[BINARY], str)
+    if isinstance(held, Mapping) and held.keys() == {BINARY}:
+        held = held[BINARY]
     return isinstance(held, str)

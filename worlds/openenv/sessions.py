@@ -15,11 +15,13 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, get_type_hints
 
 import aiohttp
+import docstring_parser
 import orjson
+from docstring_parser import DocstringStyle
 from pydantic import BaseModel, PydanticSchemaGenerationError, TypeAdapter, ValidationError
 
 from rods.analysis.schemas import Checker
-from rods.canonical import JsonMapping, JsonObject, canonical
+from rods.canonical import JsonMapping, JsonObject, canonical, without
 from rods.environments.base import Result
 from rods.environments.replay import Lost
 from rods.errors import InfrastructureError, UserError
@@ -81,9 +83,11 @@ def _instance(described: OpenEnvDescription) -> Any:
     try:
         return _factory(described)()
     except TypeError as error:
-        what = f"cannot be called without arguments: {error}"
-        remedy = "name a function that makes the object"
-        raise UserError(what, where=f"factory {described.factory!r}", remedy=remedy) from error
+        raise UserError(
+            f"cannot be called without arguments: {error}",
+            where=f"factory {described.factory!r}",
+            remedy="name a function that makes the object",
+        ) from error
 
 
 class StepSession:
@@ -104,14 +108,8 @@ class StepSession:
     def tools(self) -> list[JsonObject]:
         """Records of name, description and inputSchema, by name."""
         if not self._calls:
-            schema = {
-                key: value
-                for key, value in self._actions.items()
-                if key not in ("title", "description")
-            }
-            schema["properties"] = {
-                k: v for k, v in schema.get("properties", {}).items() if k != "metadata"
-            }
+            schema = without(self._actions, "title", "description")
+            schema["properties"] = without(schema.get("properties", {}), "metadata")
             about = " ".join(self._actions.get("description", "").split())
             return [
                 {"name": STEP, "description": about or "Takes one action.", "inputSchema": schema}
@@ -175,7 +173,7 @@ class StepSession:
             state = self._messages.ask("state", {})
         except RefusedStep as error:
             raise InfrastructureError(f"it does not show its state: {error}") from error
-        return {key: value for key, value in state.items() if key not in _OF_EPISODES}
+        return without(state, *_OF_EPISODES)
 
     def end(self) -> None:
         self._messages.end()
@@ -265,14 +263,13 @@ class Socket:
         async with self._client.get(f"{self._url}{path}", raise_for_status=True) as response:
             return await response.json()
 
-    async def _exchange(self, message: str) -> JsonObject:
+    async def _exchange(self, message: str) -> Any:
         with contextlib.suppress(ConnectionResetError):  # what it has said last says why
             await self._socket.send_str(message)
         answer = await self._socket.receive()
         if answer.type is not aiohttp.WSMsgType.TEXT:
             raise ConnectionError(f"the connection ended ({answer.type.name})")
-        content: JsonObject = json.loads(answer.data)
-        return content
+        return json.loads(answer.data)
 
     async def _close(self) -> None:
         if hasattr(self, "_socket"):
@@ -342,20 +339,22 @@ def _action_class(environment: Any) -> type[BaseModel]:
             return taken
     except (NameError, AttributeError, KeyError, StopIteration, TypeError):
         pass
-    remedy = (
-        "annotate it, `def step(self, action: MyAction)`, or serve the environment and give --url"
-    )
     raise UserError(
-        "does not say what its step takes", where=type(environment).__name__, remedy=remedy
+        "does not say what its step takes",
+        where=type(environment).__name__,
+        remedy="annotate it, `def step(self, action: MyAction)`, or serve the environment and "
+        "give --url",
     )
 
 
 def _observed(observation: BaseModel) -> JsonObject:
     """An observation as OpenEnv sends it."""
     fields = observation.model_dump(mode="json", exclude={"reward", "done", "metadata"})
-    reward = getattr(observation, "reward", None)
-    done = getattr(observation, "done", False)
-    return {"observation": fields, "reward": reward, "done": done}
+    return {
+        "observation": fields,
+        "reward": getattr(observation, "reward", None),
+        "done": getattr(observation, "done", False),
+    }
 
 
 def _faults(errors: Any) -> str:
@@ -446,7 +445,11 @@ def _texts(value: Any) -> str:
 def _record(name: str, function: Callable[..., Any]) -> dict[str, Any]:
     """A method as a tool: its annotations, and its docstring in Google's style, which TRL asks
     for."""
-    about, described = _docstring(inspect.getdoc(function) or name)
+    about = docstring_parser.parse(inspect.getdoc(function) or name, DocstringStyle.GOOGLE)
+    described = {
+        parameter.arg_name: " ".join((parameter.description or "").split())
+        for parameter in about.params
+    }
     hints = get_type_hints(function, include_extras=True)
     properties: JsonObject = {}
     required = []
@@ -454,9 +457,10 @@ def _record(name: str, function: Callable[..., Any]) -> dict[str, Any]:
         try:
             schema = TypeAdapter(hints[arg.name]).json_schema()
         except (KeyError, PydanticSchemaGenerationError):
-            remedy = f"write for instance `{arg.name}: int`"
             raise UserError(
-                f"{arg.name!r} has no type with a JSON form", where=f"tool {name}", remedy=remedy
+                f"{arg.name!r} has no type with a JSON form",
+                where=f"tool {name}",
+                remedy=f"write for instance `{arg.name}: int`",
             ) from None
         properties[arg.name] = {
             **schema,
@@ -467,26 +471,8 @@ def _record(name: str, function: Callable[..., Any]) -> dict[str, Any]:
         elif arg.default is not None:
             properties[arg.name]["default"] = arg.default
     schema = {"type": "object", "properties": properties, "required": required}
-    return {"name": name, "description": about, "inputSchema": schema}
-
-
-def _docstring(text: str) -> tuple[str, dict[str, str]]:
-    """What a docstring says of the whole, and under "Args:" of each parameter (`name: …` or `name
-    (type): …`)."""
-    about, _, rest = text.partition("\nArgs:\n")
-    about = about.partition("\nReturns:")[0]
-    described: dict[str, str] = {}
-    name = ""
-    for line in rest.splitlines():
-        if not line.strip():
-            continue
-        if not line.startswith(" "):
-            break
-        head, colon, tail = line.strip().partition(":")
-        word = head.partition(" ")[0]
-        if colon and word.isidentifier() and len(line) - len(line.lstrip()) <= 4:
-            name = word
-            described[word] = tail.strip()
-        elif name:
-            described[name] += f" {line.strip()}"
-    return " ".join(about.split()), described
+    return {
+        "name": name,
+        "description": " ".join((about.description or "").split()),
+        "inputSchema": schema,
+    }

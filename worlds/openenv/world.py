@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 
 from rods.calls import Call
 from rods.canonical import JsonMapping, JsonObject, content_id
-from rods.environments.base import Features, Parameter, Result, Tool, Tools
+from rods.environments.base import Parameter, Result, Tool, Tools
 from rods.environments.replay import Lost, Replayed
 from rods.errors import InfrastructureError, UserError
 from rods.worlds.openenv.description import ENDING, OpenEnvDescription
@@ -80,15 +80,7 @@ class OpenEnvironment:
         self.name = name
         self.described = described
         self.hash = described.hash()
-        waits = bool(described.url)
-        self.features = Features(
-            described.deterministic,
-            snapshot=False,
-            fork=False,
-            state_visible=False,
-            waits=waits,
-            reads_judged=described.goal.get("reads", "asked"),
-        )
+        self.features = described.features(waits=bool(described.url))
         group = PurePosixPath(name.removesuffix(ENDING)).name
         self._tools = {record["name"]: tool_of(record, group) for record in described.offered()}
         self._checks = {} if REWARDED.name in self._tools else {REWARDED.name: REWARDED}

@@ -80,12 +80,12 @@ def confined(
     tier = tier or offer.tier
     if not reaches(tier, settings.lowest_tier):
         reasons = "; ".join(f"{name}: {why}" for name, why in offer.missing.items())
-        what = f"the sandbox of this machine is only of tier {tier!r} ({reasons})"
-        remedy = (
-            f"install bubblewrap, or accept that the code can do what this user can: lowest_tier = "
-            f"{tier!r}"
+        raise UserError(
+            f"the sandbox of this machine is only of tier {tier!r} ({reasons})",
+            where=f"environment {factory!r}",
+            remedy="install bubblewrap, or accept that the code can do what this user can: "
+            f"lowest_tier = {tier!r}",
         )
-        raise UserError(what, where=f"environment {factory!r}", remedy=remedy)
     kept_in = confinement(factory if source is None else None, tier, settings.readable)
     if tier != "limits":
         kept_in = replace(

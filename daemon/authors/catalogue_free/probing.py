@@ -62,9 +62,7 @@ class Prober:
     def __post_init__(self) -> None:
         """Where worlds wait for another process, what was found out from a state holds for whoever
         comes back to it."""
-        states: dict[bytes, dict[bytes, Probed]] = (
-            _known(self.environment) if self.environment.features.waits else {}
-        )
+        states = _known(self.environment) if self.environment.features.waits else {}
         self.probes = states.setdefault(canonical(self.state), {})
         while len(states) > STATES:
             states.pop(next(iter(states)), None)

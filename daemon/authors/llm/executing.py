@@ -17,7 +17,7 @@ from typing import Any
 
 from rods.analysis.schemas import fits, limits
 from rods.asking import AnswerForm, obj
-from rods.canonical import JsonMapping, JsonObject, canonical, frozen
+from rods.canonical import JsonMapping, JsonObject, canonical, frozen, without
 from rods.composing.bind import Choice, Chooser, meant, random_chooser, realise, spoken
 from rods.composing.catalogue import LEFT_OUT, FromUser, Scene, Worded
 from rods.composing.records import ComposeError, Draft, Plan
@@ -196,9 +196,7 @@ class ValueChooser:
 
     def _blank(self, key: Key, choice: Choice, *, single: bool) -> UnboundArgument:
         tool, argument = _filled(choice)
-        parameter = next(
-            parameter for parameter in self.tools[tool].parameters if parameter.name == argument
-        )
+        parameter = self.tools[tool].by_name[argument]
         schema = {**limits(parameter), "description": parameter.description}
         optional = LEFT_OUT in choice.values
         values = [value for value in choice.values if value is not LEFT_OUT]
@@ -392,9 +390,7 @@ def _is_closed(choice: Choice, argument: str, values: Sequence[Any], schema: Jso
 
 def _limited(schema: JsonMapping) -> JsonObject:
     """The schema with a bound on invented texts."""
-    limited = {
-        name: value for name, value in schema.items() if name not in ("description", "default")
-    }
+    limited = without(schema, "description", "default")
     if schema.get("type") == "string" and "enum" not in schema:
         limited["maxLength"] = min(schema.get("maxLength", LONGEST), LONGEST)
         limited["minLength"] = max(schema.get("minLength", 1), 1)

@@ -89,8 +89,16 @@ class PartialTask:
         return {**asked, "calls": calls, "tools": tools, "choices": choices}
 
     def with_gap(self, gap: Gap) -> "PartialTask":
-        script = (*self.script[: self.turn], gap.request, gap.supply, *self.script[self.turn + 2 :])
-        return replace(self, script=script, gaps=(*self.gaps, gap))
+        return replace(
+            self,
+            script=(
+                *self.script[: self.turn],
+                gap.request,
+                gap.supply,
+                *self.script[self.turn + 2 :],
+            ),
+            gaps=(*self.gaps, gap),
+        )
 
     def task(self) -> Task:
         """The task as far as it is. It shows no more tools than it may, and the same ones each
@@ -105,9 +113,12 @@ class PartialTask:
             self.type,
             self.assignment.rng(f"form {self.type}"),
         )
-        later_tools = {gap.missing[0]["turn"] + 1: gap.tools for gap in self.gaps if gap.tools}
-        missing = [record for gap in self.gaps for record in gap.missing]
-        return task_types.finished(catalogue, *parts, later_tools=later_tools, missing=missing)
+        return task_types.finished(
+            catalogue,
+            *parts,
+            later_tools={gap.missing[0]["turn"] + 1: gap.tools for gap in self.gaps if gap.tools},
+            missing=[record for gap in self.gaps for record in gap.missing],
+        )
 
     def served(self, gap: Gap, *, fair: bool = True) -> list[str]:
         """How the turn could be served without what `gap` takes away; with `fair`, any part of
@@ -166,12 +177,11 @@ class PartialTask:
         return [value for value in fitting if value.bound.recipe == self.calls[0].recipe] or fitting
 
     def value_gap(self, value: UserValue, request: str, supply: str) -> Gap:
-        domain = self.context.catalogue.family(value.slot.domain)
         record = {
             "turn": self.turn,
             "argument": value.argument,
             "value": value.value,
-            "domain": domain,
+            "domain": self.context.catalogue.family(value.slot.domain),
         }
         return Gap(request, supply, (record,))
 
@@ -293,8 +303,13 @@ async def _missing_value(context: Context, partial: PartialTask) -> Gap:
             for number, value in enumerate(choices, start=1)
         ]
         fields = partial.fields("\n".join(lines), context.asker.roles.adversarial.results)
-        choice = {"type": "integer", "minimum": 1, "maximum": len(choices)}
-        form = AnswerForm({"choice": choice, "request": wording.TEXT, "supply": wording.TEXT})
+        form = AnswerForm(
+            {
+                "choice": {"type": "integer", "minimum": 1, "maximum": len(choices)},
+                "request": wording.TEXT,
+                "supply": wording.TEXT,
+            }
+        )
         number, gap = await context.ask(
             partial.assignment, "miss_param", fields, form, read, check=check, turn=partial.turn
         )
@@ -310,13 +325,15 @@ async def _verified(context: Context, partial: PartialTask, gap: Gap, field: str
     """Whether the turn really cannot be served. Asked in the paper's form alone."""
     if context.settings.calls == "batched":
         return True
-    before = partial.before(context.asker.roles.adversarial_verification.results)
-    fields = {"before": before, "query": gap.request, "tools": partial.tools(without=gap.tools)}
+    fields = {
+        "before": partial.before(context.asker.roles.adversarial_verification.results),
+        "query": gap.request,
+        "tools": partial.tools(without=gap.tools),
+    }
     form = AnswerForm({field: {"type": "string", "enum": ["yes", "no"]}})
-    template = f"{partial.type}_verify"
     return await context.ask(
         partial.assignment,
-        template,
+        f"{partial.type}_verify",
         fields,
         form,
         lambda answer: bool(answer[field] == "no"),

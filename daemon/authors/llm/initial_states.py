@@ -73,9 +73,14 @@ async def _rewritten(context: Context, assignment: StagedAssignment, plan: Plan)
     form = AnswerForm({"state": {"type": "object"}})
     sections = ["allowed"] if may else []
     try:
-        check = partial(_check_legal, context)
         return await context.ask(
-            assignment, "initial_state", fields, form, read, check=check, sections=sections
+            assignment,
+            "initial_state",
+            fields,
+            form,
+            read,
+            check=partial(_check_legal, context),
+            sections=sections,
         )
     except ComposeError:
         # refused at admission: nothing should be spent on one

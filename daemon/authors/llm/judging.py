@@ -35,8 +35,8 @@ async def judge(
     roles = context.asker.roles
     joint = context.settings.calls == "batched"
     # One length for both texts: a grammar engine compiles each length once.
-    text: Schema = {"type": "string", "maxLength": roles.judge.reason}
-    form: dict[str, Schema] = {**dict.fromkeys(CRITERIA, VERDICT), "issue": text}
+    text = {"type": "string", "maxLength": roles.judge.reason}
+    form = {**dict.fromkeys(CRITERIA, VERDICT), "issue": text}
     if joint:
         form |= _defect_fields(("none", *CLASSES), 0, len(task.script))
 
@@ -125,8 +125,10 @@ def meaning(environment: Environment, task: Task) -> str:
 
 
 def _defect_fields(classes: tuple[str, ...], first: int, last: int) -> dict[str, Schema]:
-    turn: Schema = {"type": "integer", "minimum": first, "maximum": last}
-    return {"fault": {"type": "string", "enum": list(classes)}, "turn": turn}
+    return {
+        "fault": {"type": "string", "enum": list(classes)},
+        "turn": {"type": "integer", "minimum": first, "maximum": last},
+    }
 
 
 def _defect(answer: JsonObject, issue: str) -> Defect:

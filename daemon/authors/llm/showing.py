@@ -100,8 +100,12 @@ def within(draft: Draft, room: int, turns: Sequence[int] | None = None) -> Draft
                 taken.setdefault(tuple(flow.origin), []).append(bound.call.arguments.get(argument))
 
     def cut(turn: int, place: int, bound: BoundCall) -> BoundCall:
-        text = excerpt(bound.result.text, share, taken.get((turn, place), ()))
-        return replace(bound, result=bound.result._replace(text=text))
+        return replace(
+            bound,
+            result=bound.result._replace(
+                text=excerpt(bound.result.text, share, taken.get((turn, place), ()))
+            ),
+        )
 
     return with_calls(draft, cut)
 

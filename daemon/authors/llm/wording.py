@@ -109,9 +109,14 @@ async def reword(
         "longest": str(LONGEST),
     }
     form = AnswerForm({"query": TEXT})
-    functions = draft.functions([turn])
     return await context.ask(
-        assignment, "refine_rewrite", fields, form, read, turn=turn, functions=functions
+        assignment,
+        "refine_rewrite",
+        fields,
+        form,
+        read,
+        turn=turn,
+        functions=draft.functions([turn]),
     )
 
 
@@ -136,9 +141,14 @@ async def _aligned(
         length = {"type": "string", "maxLength": role.reason}
         form = AnswerForm({"verdict": verdict, "problem": length}, optional=frozenset({"problem"}))
         fields = {"turns": "\n\n".join(parts), "count": str(len(turns))}
-        functions = draft.functions(turns)
         answer = await context.ask(
-            assignment, "query_verification", fields, form, dict, turn=turns[0], functions=functions
+            assignment,
+            "query_verification",
+            fields,
+            form,
+            dict,
+            turn=turns[0],
+            functions=draft.functions(turns),
         )
         verdicts = answer["verdict"]
         why = answer.get("problem", "") or answer["reason"]
@@ -256,7 +266,7 @@ def user_values(tools: Tools, calls: Sequence[BoundCall]) -> list[UserValue]:
     out and what earlier turns have named is left out."""
     values: dict[bytes, UserValue] = {}
     for bound in calls:
-        parameters = {parameter.name: parameter for parameter in tools[bound.call.name].parameters}
+        parameters = tools[bound.call.name].by_name
         slots = [
             slot for slot in bound.slots.values() if not slot.thing and slot.value is not LEFT_OUT
         ]
@@ -388,9 +398,10 @@ def _check(environment: Environment, draft: Draft, texts: Texts, turns: Iterable
         at_fault += [turn] if form or value else []
     if at_fault:
         issues = "; ".join(forms + values)
-        functions = draft.functions(at_fault)
         raise Unreadable(
-            issues, error=None if forms else "query_verify_failed", functions=functions
+            issues,
+            error=None if forms else "query_verify_failed",
+            functions=draft.functions(at_fault),
         )
 
 

@@ -18,7 +18,7 @@ from rods.episode.engine import Exchange, Trace
 from rods.errors import UserError
 from rods.family.benchmarks.acebench import package
 from rods.family.benchmarks.acebench.conversation import Talk, TalkJob, World
-from rods.family.benchmarks.contract import Benchmark, Need
+from rods.family.benchmarks.contract import Benchmark
 from rods.family.benchmarks.episodes import Maker, Unjudged, user_text
 from rods.family.benchmarks.folder import Episode, Form, Score, Settings
 from rods.tasks import AnyTask, OpenTask, Task
@@ -50,8 +50,8 @@ class AceBench(Benchmark):
 
     name = "acebench"
     title = "ACEBench"
-    kinds: Sequence[str] = package.KINDS
-    needs: Mapping[Need, Sequence[str]] = {"user": ["agent_multi_turn"]}
+    kinds = package.KINDS
+    needs = {"user": ["agent_multi_turn"]}
     measures: Sequence[str] = ("official", "process")
     forms: Sequence[Form] = ("prompt",)
 
@@ -98,9 +98,11 @@ class AceBench(Benchmark):
 
     def maker(self, settings: Settings) -> "EpisodeMaker":
         if settings.policy.get("kind") in ("weights", "run"):
-            why = "each of its prompts begins anew, which local weights are not asked here"
-            remedy = "serve the policy, and give --url and --model"
-            raise UserError(why, where="--weights, --run", remedy=remedy)
+            raise UserError(
+                "each of its prompts begins anew, which local weights are not asked here",
+                where="--weights, --run",
+                remedy="serve the policy, and give --url and --model",
+            )
         return EpisodeMaker(self, settings)
 
     def score(self, episode: Episode) -> Score:

@@ -11,7 +11,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from rods.buffers.log.disk import replace
-from rods.canonical import JsonObject
+from rods.canonical import JsonObject, only
 from rods.commands import Json
 from rods.console.output import print_result
 from rods.environments.registry import declared
@@ -64,13 +64,17 @@ def gathered(folder: Path) -> Iterator[JsonObject]:
         for item in _lines(folder / file):
             answer = answers.get(item["id"], {})
             if "ground_truth" not in answer:
-                where = str(folder / "possible_answer" / file)
                 raise UserError(
-                    f"has no answer to {item['id']!r}", where=where, remedy="take a whole checkout"
+                    f"has no answer to {item['id']!r}",
+                    where=str(folder / "possible_answer" / file),
+                    remedy="take a whole checkout",
                 )
-            fields = {name: item[name] for name in _FIELDS if name in item}
-            rubric = {name: answer.get(name, []) for name in ("ground_truth", "mile_stone")}
-            yield {**fields, "rubric": rubric, "sub_category": f"data_{kind}"}
+            fields = only(item, _FIELDS)
+            yield {
+                **fields,
+                "rubric": {name: answer.get(name, []) for name in ("ground_truth", "mile_stone")},
+                "sub_category": f"data_{kind}",
+            }
 
 
 def _lines(file: Path) -> list[JsonObject]:
@@ -82,11 +86,11 @@ def _lines(file: Path) -> list[JsonObject]:
             if line.strip()
         ]
     except (OSError, ValueError) as error:
-        raise UserError(f"cannot be read ({error})", where=str(file), remedy=remedy) from error
+        raise UserError(f"cannot be read ({error})", where=file, remedy=remedy) from error
     if not rows or not all(
         isinstance(row, dict) and isinstance(row.get("id"), str) for row in rows
     ):
-        raise UserError("is no list of items with ids, one a line", where=str(file), remedy=remedy)
+        raise UserError("is no list of items with ids, one a line", where=file, remedy=remedy)
     return rows
 
 
@@ -94,10 +98,12 @@ def items() -> tuple[Path, bytes]:
     """Where the items are kept, and what they are. Raises UserError."""
     file = user_cache() / ITEMS
     if not file.is_file():
-        remedy = (
-            f"run `{WHEEL.verb} FOLDER` once with a checkout of ACEBench: nothing else has them"
+        raise UserError(
+            "the items of ACEBench are not there",
+            where=file,
+            remedy=f"run `{WHEEL.verb} FOLDER` once with a checkout of ACEBench: nothing else "
+            "has them",
         )
-        raise UserError("the items of ACEBench are not there", where=str(file), remedy=remedy)
     return file, read_regular(file, BULK)
 
 

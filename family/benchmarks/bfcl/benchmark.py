@@ -16,7 +16,7 @@ from rods.family.benchmarks.bfcl.dialects import FORMS, Native
 from rods.family.benchmarks.bfcl.harness import harness
 from rods.family.benchmarks.contract import Benchmark, Scores
 from rods.family.benchmarks.episodes import Maker
-from rods.family.benchmarks.folder import Documents, Episode, Form, Part, Protocol, Score, Settings
+from rods.family.benchmarks.folder import Documents, Episode, Form, Protocol, Score, Settings
 from rods.tasks import TASK_TYPES, AnyTask, Task, scripted
 from rods.worlds import bfcl
 from rods.worlds.bfcl.verdicts import official_verdict, strict_verdict
@@ -46,7 +46,7 @@ class ResultFiles(Benchmark):
     """A benchmark of the wheel, which has result files and a scorer. The data are read when
     something of them is asked for."""
 
-    data: Mapping[str, str] = results.DATA
+    data = results.DATA
 
     @property
     def environment(self) -> str:
@@ -86,12 +86,12 @@ class BfclBenchmark(ResultFiles):
 
     name = "bfcl"
     title = "BFCL multi-turn"
-    kinds: Sequence[str] = TASK_TYPES
+    kinds = TASK_TYPES
     measures: Sequence[str] = ("official", "strict", "progress")
     protocols: Sequence[Protocol] = ("official", "native", "tags", "hermes", "compact")
     documents: Sequence[Documents] = ("full", "signatures")
-    part: Part = "held-out"
-    parts: Mapping[Part, str] = {
+    part = "held-out"
+    parts = {
         "held-out": "held-out (the papers' 400)",
         "test": "unseen by any stage (300)",
         "train": "training tasks",

@@ -82,16 +82,18 @@ def files(path: Path, categories: Sequence[str]) -> list[Path]:
         else sorted(file for end in endings for file in path.rglob(f"BFCL_v?{end}"))
     )
     if not paths:
-        remedy = f"it should hold {_PREFIX}{categories[0]}_result.json or alike"
-        raise UserError("holds no BFCL result files", where=str(path), remedy=remedy)
+        raise UserError(
+            "holds no BFCL result files",
+            where=path,
+            remedy=f"it should hold {_PREFIX}{categories[0]}_result.json or alike",
+        )
     for file in paths:
         if not file.name.startswith(_PREFIX):
-            remedy = (
-                f"this program scores {wheel.PACKAGE} {wheel.VERSION}, whose files are called "
-                f"{_PREFIX}…"
-            )
             raise RefusedError(
-                "a result file of another version of BFCL", where=str(file), remedy=remedy
+                "a result file of another version of BFCL",
+                where=file,
+                remedy=f"this program scores {wheel.PACKAGE} {wheel.VERSION}, whose files are "
+                f"called {_PREFIX}…",
             )
     return paths
 
@@ -151,14 +153,13 @@ def _check_questions(task: Task, log: Any, where: str) -> None:
             )
             question = " ".join(str(message.get("content")) for message in messages)
             if question != text:
-                what = (
+                raise RefusedError(
                     f"was asked something else than the task of {wheel.PACKAGE} {wheel.VERSION}: "
-                    f"{question[:80]!r}"
+                    f"{question[:80]!r}",
+                    where=where,
+                    remedy="these outputs belong to another version of the data; score them "
+                    "with that one",
                 )
-                remedy = (
-                    "these outputs belong to another version of the data; score them with that one"
-                )
-                raise RefusedError(what, where=where, remedy=remedy)
 
 
 def outputs(trace: Trace, dialect: Dialect) -> list[list[Any]]:

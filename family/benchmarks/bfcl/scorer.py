@@ -125,11 +125,11 @@ class Scorer:
                 setattr(ast, name, type(name, (ast.expr,), {}))
         with contextlib.redirect_stdout(sys.stderr):
             self.runner: Any = importlib.import_module("bfcl_eval.eval_checker.eval_runner")
-            handlers: Any = importlib.import_module(
+            handlers = importlib.import_module(
                 "bfcl_eval.model_handler.api_inference.openai_completion"
             )
         self.utils: Any = importlib.import_module("bfcl_eval.utils")
-        models: Any = importlib.import_module("bfcl_eval.constants.model_config")
+        models = importlib.import_module("bfcl_eval.constants.model_config")
         self.models: JsonObject = models.MODEL_CONFIG_MAPPING
         self.handlers = {
             form: handlers.OpenAICompletionsHandler(

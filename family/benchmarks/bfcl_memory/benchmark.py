@@ -5,7 +5,6 @@ The conversations of a scenario are played one after the other, each goes on wit
 the one before has left, and every question with the last one's. They are items without a score;
 what is left stands in their records, so that a stopped evaluation goes on from there."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -18,7 +17,7 @@ from rods.family.benchmarks.bfcl.harness import right_answers
 from rods.family.benchmarks.bfcl.questions import QuestionMaker, Questions
 from rods.family.benchmarks.bfcl_memory.memory import MemoryBackend, MemoryWorld
 from rods.family.benchmarks.bfcl_memory.vectors import VectorBackend
-from rods.family.benchmarks.contract import Need, item
+from rods.family.benchmarks.contract import item
 from rods.family.benchmarks.episodes import ItemJob
 from rods.family.benchmarks.folder import Episode, Settings
 from rods.tasks import AnyTask, Task
@@ -36,9 +35,9 @@ class Memories(Questions):
 
     name = NAME
     title = "BFCL memory"
-    kinds: Sequence[str] = [f"memory_{backend}" for backend in DECLARED["backends"]]
-    categories: Sequence[str] = [*kinds, *(f"{kind}_prereq" for kind in kinds)]
-    needs: Mapping[Need, Sequence[str]] = {"encoder": [f"memory_{VECTOR}"]}
+    kinds = [f"memory_{backend}" for backend in DECLARED["backends"]]
+    categories = [*kinds, *(f"{kind}_prereq" for kind in kinds)]
+    needs = {"encoder": [f"memory_{VECTOR}"]}
 
     @property
     def environment(self) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from rods.canonical import JsonMapping, JsonObject
+from rods.canonical import JsonMapping, JsonObject, only
 from rods.episode.model_thread import ModelThread
 from rods.errors import InfrastructureError
 from rods.family.benchmarks.bfcl.harness import taken
@@ -41,7 +41,7 @@ class Encoder:
         """float32, a row of length 1 (or 0) for each of `texts`. Raises InfrastructureError where
         the endpoint fails, or answers with vectors of different lengths."""
         with self._lock:
-            vectors = {text: self._by_text[text] for text in texts if text in self._by_text}
+            vectors = only(self._by_text, texts)
         lacking = [text for text in dict.fromkeys(texts) if text not in vectors]
         for start in range(0, len(lacking), AT_ONCE):
             part = lacking[start : start + AT_ONCE]

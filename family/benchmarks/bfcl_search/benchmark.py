@@ -2,7 +2,6 @@
 steps, and tools that search the web and read its pages. In one half of the items what is found
 comes with the words around it."""
 
-from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from rods.episode.drivers import Job
@@ -16,7 +15,7 @@ from rods.family.benchmarks.bfcl_search.web import (
     WebTools,
     check_installed,
 )
-from rods.family.benchmarks.contract import Need, item
+from rods.family.benchmarks.contract import item
 from rods.family.benchmarks.folder import Episode, Settings
 from rods.tasks import AnyTask, Task
 from rods.worlds.bfcl import wheel
@@ -29,8 +28,8 @@ class WebSearch(Questions):
 
     name = "bfcl_search"
     title = "BFCL web search"
-    kinds: Sequence[str] = ("web_search_base", BARE)
-    needs: Mapping[Need, Sequence[str]] = {"search": kinds}
+    kinds = ("web_search_base", BARE)
+    needs = {"search": kinds}
 
     @property
     def environment(self) -> str:

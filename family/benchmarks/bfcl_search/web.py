@@ -255,7 +255,8 @@ def _kind(searcher: Searcher) -> type:
 def check_installed() -> None:
     """Raises UserError where what reads pages is not installed."""
     if missing := [name for name in NEEDED if importlib.util.find_spec(name) is None]:
-        what = f"needs {' and '.join(missing)}, which is not installed"
         raise UserError(
-            what, where="--benchmark bfcl_search", remedy="pip install '.[search]' in the clone"
+            f"needs {' and '.join(missing)}, which is not installed",
+            where="--benchmark bfcl_search",
+            remedy="pip install '.[search]' in the clone",
         )

@@ -43,7 +43,7 @@ class SingleTurns(ResultFiles):
 
     name = NAME
     title = "BFCL single turns"
-    kinds: Sequence[str] = DECLARED["categories"]
+    kinds = DECLARED["categories"]
 
     @cached_property
     def items(self) -> dict[str, Item]:

@@ -41,7 +41,7 @@ def allowed(
 def _checker() -> JsonObject:
     """BFCL's comparison, which asks by the name of a model whether its calls have dots: here by
     their form."""
-    names: JsonObject = {
+    names = {
         "re": re,
         "Language": taken(wheel.path(), "constants/enums.py")["Language"],
         "MODEL_CONFIG_MAPPING": {

@@ -116,7 +116,7 @@ def call(language: str, text: str) -> list[dict[str, dict[Any, Any]]] | None:
     for argument in arguments:
         parts = [token for token in argument if token.strip()]
         if len(parts) > 2 and parts[1] == "=" and _NAME.fullmatch(parts[0]):
-            name: str | None = parts[0]
+            name = parts[0]
             own = "".join(argument).split("=", 1)[1].strip()
         elif len(parts) == 1 and _NAME.fullmatch(parts[0]):
             name = None

@@ -3,7 +3,7 @@ airline and of a shop by their rules and tools, and a model plays the customer. 
 package's own: the database as the ground truth's calls leave it, and what had to be said. No item
 of these domains is scored by a judge."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property, partial
 from typing import Any
 
@@ -16,7 +16,7 @@ from rods.environments.base import reference
 from rods.environments.workers.worker import Overrun
 from rods.episode.drivers import Job
 from rods.episode.engine import Exchange, Trace
-from rods.family.benchmarks.contract import Benchmark, Need
+from rods.family.benchmarks.contract import Benchmark
 from rods.family.benchmarks.episodes import Maker, Unjudged, user_text
 from rods.family.benchmarks.folder import Episode, Score, Settings
 from rods.family.benchmarks.tau2.conversation import Talk, TalkJob, World
@@ -34,10 +34,10 @@ class Tau2(Benchmark):
 
     name = "tau2"
     title = "τ²-bench"
-    kinds: Sequence[str] = DECLARED["domains"]
-    needs: Mapping[Need, Sequence[str]] = {"user": kinds}
+    kinds = DECLARED["domains"]
+    needs = {"user": kinds}
     measures: Sequence[str] = ("official", "database", "communicated")
-    data: Mapping[str, str] = WHEEL.facts
+    data = WHEEL.facts
 
     @property
     def environment(self) -> str:

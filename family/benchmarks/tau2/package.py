@@ -37,7 +37,10 @@ def worker() -> Worker:
     """The process that answers the requests of `official.answer`. Raises UserError where the wheel
     is not there, or what its code needs is not installed."""
     if importlib.util.find_spec(_NEEDED) is None:
-        what = f"needs the package {_NEEDED}, which is not installed"
-        raise UserError(what, where="--benchmark tau2", remedy="pip install '.[tau2]' in the clone")
+        raise UserError(
+            f"needs the package {_NEEDED}, which is not installed",
+            where="--benchmark tau2",
+            remedy="pip install '.[tau2]' in the clone",
+        )
     opening = {"do": "open", "wheel": str(WHEEL.path()), "domains": DECLARED["domains"]}
     return own_worker("rods.family.benchmarks.tau2.official:answer", opening)

@@ -115,9 +115,11 @@ def scenario_of(task: AnyTask) -> Scenario | None:
     first = len(task.goal.calls) - guards
     scenario = Scenario(task.state or {}, task.texts, witness, asked[:first], asked[first:])
     if isinstance(task.user, Persona):
-        requests = (task.user.query, *task.user.further)
         scenario = replace(
-            scenario, requests=requests, brief=task.user.query, knows=task.user.knows
+            scenario,
+            requests=(task.user.query, *task.user.further),
+            brief=task.user.query,
+            knows=task.user.knows,
         )
     return scenario
 
@@ -209,7 +211,7 @@ def _control(environment: Environment, scenario: Scenario, random_seed: int) -> 
     start = environment.reset(dict(scenario.state))
     asked = (*scenario.checks, *scenario.guards)
     # by world, by check
-    seen: list[list[bool]] = [[holds(environment.reset(None), check) for check in asked]]
+    seen = [[holds(environment.reset(None), check) for check in asked]]
     before = [holds(start, check) for check in asked]
     faults: list[Fault] = []
     end = start.fork()
@@ -233,9 +235,15 @@ def _control(environment: Environment, scenario: Scenario, random_seed: int) -> 
         played(world, scenario.witness, without=number)
         seen.append([holds(world, check) for check in asked])
         if not faults and all(after) and all(seen[-1]):
-            what = "can be left out, and all checks hold"
-            remedy = "check what it does, or leave it out"
-            faults.append(Fault(str(step.call), "", what, remedy, "needless"))
+            faults.append(
+                Fault(
+                    str(step.call),
+                    "",
+                    "can be left out, and all checks hold",
+                    "check what it does, or leave it out",
+                    "needless",
+                )
+            )
     for number, check in enumerate(scenario.checks):
         answers = [world[number] for world in seen]
         if fault := _check_fault(answers, before[number], after[number]):
@@ -244,13 +252,24 @@ def _control(environment: Environment, scenario: Scenario, random_seed: int) -> 
     for number, guard in enumerate(scenario.guards, start=len(scenario.checks)):
         if not (before[number] and after[number]):
             when = "at the start" if not before[number] else "after the witness"
-            what = f"guards something, but is false {when}"
-            remedy = "ask of what stays as it is"
-            faults.append(Fault(str(guard), "", what, remedy, "guard_broken"))
-        elif (mutant := _mutant(environment, end, guard, random_seed)) is None:
-            what = f"none of {MUTANTS} calls after the witness broke it"
             faults.append(
-                Fault(str(guard), "", what, "guard what can be broken", "guard_without_mutant")
+                Fault(
+                    str(guard),
+                    "",
+                    f"guards something, but is false {when}",
+                    "ask of what stays as it is",
+                    "guard_broken",
+                )
+            )
+        elif (mutant := _mutant(environment, end, guard, random_seed)) is None:
+            faults.append(
+                Fault(
+                    str(guard),
+                    "",
+                    f"none of {MUTANTS} calls after the witness broke it",
+                    "guard what can be broken",
+                    "guard_without_mutant",
+                )
             )
         else:
             mutants.append(mutant)
@@ -259,9 +278,15 @@ def _control(environment: Environment, scenario: Scenario, random_seed: int) -> 
             if any(fault.control == control for fault in faults) or world.same_state(end):
                 continue
             if all(holds(world, check) for check in asked):
-                what = "earns full marks, but is not what was asked for"
-                remedy = "check of what something is true"
-                faults.append(Fault(way, "", what, remedy, control))
+                faults.append(
+                    Fault(
+                        way,
+                        "",
+                        "earns full marks, but is not what was asked for",
+                        "check of what something is true",
+                        control,
+                    )
+                )
         faults += _minted_keys(environment, scenario, start, end, results)
     return Validated(tuple(faults), tuple(mutants))
 

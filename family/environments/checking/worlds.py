@@ -53,8 +53,18 @@ def check_world(
     except BrokenEnvironment as error:
         return CheckReport(name, (Fault(file, "", str(error), "correct it", "loads"),))
     if not name.endswith(environment.name) or addressed.address_of(environment.name) is None:
-        what = f"calls itself {environment.name}"
-        return CheckReport(name, (Fault(file, "name", what, "name it by its address", "loads"),))
+        return CheckReport(
+            name,
+            (
+                Fault(
+                    file,
+                    "name",
+                    f"calls itself {environment.name}",
+                    "name it by its address",
+                    "loads",
+                ),
+            ),
+        )
     probe = Probe(environment)
     probe.patience = math.inf  # its process has a deadline of its own
     for tool_name, what, remedy in _signatures(offered, plan):
@@ -190,8 +200,12 @@ def _runaways(probe: Probe) -> None:
     for argument, call in attempts(probe.environment.tools()):
         result = probe.call(instance, call)
         if len(result.text) > LONGEST:
-            what = f"with an enormous value gave a result of {len(result.text)} characters"
-            probe.fault(call.name, argument, what, "bound the argument")
+            probe.fault(
+                call.name,
+                argument,
+                f"with an enormous value gave a result of {len(result.text)} characters",
+                "bound the argument",
+            )
 
 
 LONGEST_FILE = 200_000  # characters of a source

@@ -267,10 +267,7 @@ def _of(attribute: Attribute, optional: bool = False) -> Slot:
 def _slots(skeleton: Skeleton, table: Kind | Linking) -> dict[str, Sequence[Slot]]:
     """What `takes` of an operation may name."""
     noun = table.noun
-    slots: dict[str, Sequence[Slot]] = {
-        "key": (Slot(noun, "key", noun),),
-        "count": (Slot("count", "count", noun),),
-    }
+    slots = {"key": (Slot(noun, "key", noun),), "count": (Slot("count", "count", noun),)}
     if isinstance(table, Kind):
         at = (table.at,) if table.at else ()
         return slots | {
@@ -300,7 +297,7 @@ def _values(skeleton: Skeleton, table: Kind | Linking) -> Values:
     rules = skeleton.rules
     holder = skeleton.holder
     item = skeleton.item
-    values: JsonObject = {**skeleton.verbs, "about": skeleton.about, "entries": ENTRIES}
+    values = {**skeleton.verbs, "about": skeleton.about, "entries": ENTRIES}
     for name, noun in (
         ("noun", table.noun),
         ("holder", holder.noun),

@@ -362,7 +362,7 @@ class _Drawing:
                 )
             return aims
         kind = self.kinds[noun]
-        name_of: JsonObject = {kind.label: entry[kind.label]}
+        name_of = {kind.label: entry[kind.label]}
         aims = []
         names = [request.operation.detail] if role == "set" else []
         if role == "add":

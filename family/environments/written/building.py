@@ -364,8 +364,15 @@ def _controlled(
                     place(replace(program, plan=replace(program.plan, tools=(tool,))))
                 )
             except BrokenEnvironment as error:
-                where = f"{report.faults[0].where}:{program.lines()[tool.name][0]}"
-                faults.append(Fault(where, "", str(error)[-400:], "correct it", "loads"))
+                faults.append(
+                    Fault(
+                        f"{report.faults[0].where}:{program.lines()[tool.name][0]}",
+                        "",
+                        str(error)[-400:],
+                        "correct it",
+                        "loads",
+                    )
+                )
     places = [(fault, _place(program, fault)) for fault in faults or report.faults]
     with_places = (
         replace(fault, field=f"({at[0]}, line {at[1]})") if at else fault for fault, at in places

@@ -94,15 +94,17 @@ class WritingRecord:
             self._read()
         except BlockingIOError as error:
             self._file.close()
-            remedy = "wait until it is done, or write into another folder"
             raise UserError(
-                "another process writes worlds here", where=str(self.path), remedy=remedy
+                "another process writes worlds here",
+                where=self.path,
+                remedy="wait until it is done, or write into another folder",
             ) from error
         except ValueError as error:
             self._file.close()
-            remedy = "bring the file as it was, or take it away: all is asked again then"
             raise UserError(
-                f"cannot be read: {error}", where=str(self.path), remedy=remedy
+                f"cannot be read: {error}",
+                where=self.path,
+                remedy="bring the file as it was, or take it away: all is asked again then",
             ) from error
         return self
 

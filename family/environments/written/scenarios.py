@@ -169,10 +169,14 @@ def _controlled(
     validated = scenarios.validate(environment, scenario.asking(witness))
     if set(scenarios.reasons(validated)) == {"guard_without_mutant"}:
         idle = {fault.where for fault in validated.faults}
-        guards = {
-            name: code for name, code in scenario.guards.items() if str(Call(name, {})) not in idle
-        }
-        scenario = replace(scenario, guards=guards)
+        scenario = replace(
+            scenario,
+            guards={
+                name: code
+                for name, code in scenario.guards.items()
+                if str(Call(name, {})) not in idle
+            },
+        )
         validated = scenarios.validate(environment, scenario.asking(witness))
     if faults := validated.faults:
         raise building.Dropped(

@@ -172,8 +172,11 @@ async def write_world(
                 judged = await assess(
                     authors, world, await asyncio.to_thread(environments.load, place)
                 )
-            tools = len(world.program.plan.tools)
-            written.facts = {"tools": tools, "rounds": len(judged), "right": judged.count("")}
+            written.facts = {
+                "tools": len(world.program.plan.tools),
+                "rounds": len(judged),
+                "right": judged.count(""),
+            }
             scenarios = await attempts(
                 write_scenario(authors, world.program, environments, place, at)
                 for at in range(request.scenarios)

@@ -4,7 +4,6 @@ the family is unknown. `rods.dialects.reading` reads by a table, `rods.dialects.
 it; docs/chat-formats.md shows all tables."""
 
 from collections.abc import Mapping
-from dataclasses import field
 from functools import cache
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -15,16 +14,33 @@ from rods.canonical import frozen
 from rods.errors import UserError
 from rods.files import read_toml
 
-Grammar = Literal["json", "named", "pairs", "pythonic", "braced", "channels"]
-#: the keys of `Family.form` that a grammar needs
-FORMS: Mapping[Grammar, frozenset[str]] = {
-    "json": frozenset({"arguments"}),
-    "named": frozenset({"name", "separator"}),
-    "pairs": frozenset({"key_open", "key_close", "value_close"}),
-    "pythonic": frozenset(),
-    "braced": frozenset({"quote"}),
-    "channels": frozenset({"name", "before", "separator"}),
-}
+CLOSED = ConfigDict(extra="forbid")
+
+
+@frozen
+class Form:
+    """The words of a grammar. Each is for the grammars that are named, and unused elsewhere."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = CLOSED
+
+    arguments: str = "arguments"  #: json: the key of a call's arguments
+    arguments_also: str = ""  #: json: another key that is read so
+    name: str = "{name}"  #: named, braced: a name as it is written; {number} counts the calls
+    before: str = ""  #: named: what stands before the name
+    separator: str = ""  #: named: what stands between name and arguments
+    header: str = ""  #: named: what, of the separator, ends the header in which the name stands
+    after: str = ""  #: named: what stands behind the arguments
+    name_open: str = ""  #: pairs: what stands before the name
+    name_close: str = ""  #: pairs: what stands behind it
+    key_open: str = ""  #: pairs: what opens a key
+    key_close: str = ""  #: pairs: what closes it
+    value_open: str = ""  #: pairs: what opens a value
+    pad: str = ""  #: pairs: a blank at both ends of a value that is no part of it
+    value_close: str = ""  #: pairs: what closes a value
+    key_end: str = ""  #: pairs: what is written behind it
+    end: str = ""  #: pairs: what closes the last value
+    python: bool = False  #: pairs: whether true and null are written as Python writes them
+    quote: str = ""  #: braced: what stands at both ends of a text
 
 
 @frozen
@@ -32,12 +48,15 @@ class Family:
     """How one family of models writes a reply. Markers are written as they stand here; around them
     any blanks are read."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", strict=False)
+    __pydantic_config__: ClassVar[ConfigDict] = CLOSED
 
     name: str  #: of its file
     title: str  #: the models, for people
     holds: tuple[str, ...]  #: texts that all of its chat templates hold
-    grammar: Grammar  #: what stands inside of a call
+    #: what stands inside of a call. json: an object with name and arguments; named: a name, and
+    #: its arguments as JSON; pairs: a name, then keys and values between markers, as bare text;
+    #: pythonic: [name(key=value), …]; braced: name{key:value, …} with quotes of its own
+    grammar: Literal["json", "named", "pairs", "pythonic", "braced"]
     lacks: tuple[str, ...] = ()  #: texts that none of its chat templates holds
     open: str = ""  #: opens a call; empty: a reply that begins with a JSON call makes it
     close: str = ""  #: closes a call; empty: a call ends with its last bracket
@@ -47,15 +66,14 @@ class Family:
     list: bool = False  #: whether all calls stand in one block, as a list
     #: whether a whole call at the end of a reply counts without its `close`, as for its server
     unclosed: bool = False
-    #: words of the grammar (`FORMS`): json: `arguments` and, read too, `arguments_also` (keys);
-    #: named: `name` (a pattern with {name} and perhaps {number}), `separator`, `before`, `after`
-    #: (around name and arguments), `id` (opens an id, which is dropped); pairs: `name_open`,
-    #: `name_close`, `key_open`, `key_close`, `value_open`, `value_close`, `key_end`, `end`, `pad`
-    #: (a blank around values), `scalars` ("python": True, None); braced: `name`, `quote`; channels:
-    #: `before`, `name`, `separator`
-    form: Mapping[str, str] = field(default_factory=dict)
+    #: whether `open` is text where neither a bracket nor, later, `close` follows and no call came
+    #: before, and calls count for thinking that is closed but was not opened
+    prose: bool = False
+    form: Form = Form()  #: the words of the grammar
+    prefix: str = ""  #: what every prompt ends with that a reply is read after (gpt-oss)
     think: tuple[str, str] | None = None  #: what opens and closes thinking
     drop: tuple[str, ...] = ()  #: markers of an answer that are no part of it
+    stray: tuple[str, ...] = ()  #: markers that make a reply malformed where no form has them
     ends: tuple[str, ...] = ()  #: tokens that end a reply, beside the tokenizer's own
     #: those of `ends` that open the next message, and so stand in the context
     openers: tuple[str, ...] = ()
@@ -99,16 +117,12 @@ def family_of(template: str) -> Family | None:
 
 
 def _read(path: Path) -> Family:
-    table = read_toml(path)
     try:
-        family = _FAMILY.validate_python({**table, "name": path.stem})
+        family = _FAMILY.validate_python({**read_toml(path), "name": path.stem})
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"]))
         raise UserError(f"{key}: {first['msg']}", where=path, remedy="mend that key") from error
-    if lacking := FORMS[family.grammar] - family.form.keys():
-        remedy = f"add it to [form], as the grammar {family.grammar} needs it"
-        raise UserError(f"form.{min(lacking)} is missing", where=path, remedy=remedy)
     if not family.holds:
         raise UserError("holds is empty", where=path, remedy="name a text of its chat template")
     return family

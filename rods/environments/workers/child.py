@@ -74,12 +74,9 @@ class WorkerSpec:
 class Child:
     def __init__(self, spec: WorkerSpec) -> None:
         if not os.access(sys.executable, os.X_OK):
-            what = (
-                f"this user may not run {os.path.realpath(sys.executable)}, and worker processes "
-                f"need it"
-            )
             raise UserError(
-                what,
+                f"this user may not run {os.path.realpath(sys.executable)}, and worker processes "
+                f"need it",
                 where=sys.executable,
                 remedy="install Python, and rods, where this user may read",
             )

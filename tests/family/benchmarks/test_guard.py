@@ -26,9 +26,15 @@ from rods.family.simulation.source import generator, guarded_generator
 from rods.gates.similarity import SimilarityIndex, contamination, held_out_index
 from rods.worlds.bfcl.world import Bfcl
 from tests.buffers.world import make_run, variants
-from tests.daemon.runs import Daemon, Trainer, idle, rejected, until
-from tests.daemon.runs import make_run as daemon_run
-from tests.daemon.runs import variants as daemon_variants
+from tests.daemon.runs import (
+    Daemon,
+    Trainer,
+    idle,
+    make_run as daemon_run,
+    rejected,
+    until,
+    variants as daemon_variants,
+)
 
 NAMED = re.compile(r"its (?P<way>query|ground truth) [^\"]*, (?P<name>\w+) [^\" ]+\"")
 

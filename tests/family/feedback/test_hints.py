@@ -22,8 +22,7 @@ from rods.family.feedback.hints import VERSION, Hints, hint
 from rods.interfaces import IDENTITY, Identity, Shown
 from rods.interfaces.remedies import misuses
 from rods.tasks import Task
-from rods.worlds import bfcl as bfcl_environment
-from rods.worlds import desk
+from rods.worlds import bfcl as bfcl_environment, desk
 from tests.environments import Late, load
 from tests.rods.interfaces.careless import play
 

@@ -13,8 +13,7 @@ from rods.environments.base import Features
 from rods.family.feedback.failures import pattern
 from rods.family.feedback.gates import DOCUMENTED, RefusedCall, Remedy, mends, witnesses
 from rods.tasks import Task
-from rods.worlds import bfcl as bfcl_environment
-from rods.worlds import desk
+from rods.worlds import bfcl as bfcl_environment, desk
 from tests.environments import Late, load
 
 DESK = Late(lambda: desk.generate(7, 120, 0))

@@ -19,8 +19,7 @@ from rods.errors import UserError
 from rods.family.seal import interface as seal
 from rods.family.seal.settings import CUES, ERROR_HINTS, GUIDELINES, Component
 from rods.interfaces import IDENTITY, Identity, Interface, Shown
-from rods.prompts import Template
-from rods.prompts import load as template
+from rods.prompts import Template, load as template
 from rods.tasks import Task
 from tests.environments import load
 from tests.family.feedback.test_hints import DESK, TOY, bfcl_tasks

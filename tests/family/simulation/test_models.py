@@ -18,8 +18,7 @@ from bench.fixtures.llm_stub import Script, Stub
 from rods.analysis.schemas import Checker
 from rods.calls import Call
 from rods.config import Budgets, Endpoint, parse_config
-from rods.conversations import Persona, Rubric
-from rods.conversations import Script as Scripted
+from rods.conversations import Persona, Rubric, Script as Scripted
 from rods.episode.engine import Trace
 from rods.episode.model_thread import ModelThread
 from rods.errors import InfrastructureError, UserError

@@ -1,10 +1,7 @@
 """Dialects read what they write, and name what is wrong with everything else without raising."""
 
-import re
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from rods.calls import MAX_CALLS, Call
 from rods.dialects import Message, load
@@ -137,7 +134,7 @@ def test_a_tag_in_the_text_of_a_call_is_text(before):
 
 @pytest.mark.parametrize("text", ["<think>hm", "a</think>b</think>c", "<think>a</think></think>b"])
 def test_hermes_refuses_thinking_without_a_clear_end(text):
-    assert "<think>" in str(load("hermes").parse(text).error)
+    assert "think>" in str(load("hermes").parse(text).error)
 
 
 JSON_FORMS = {"tags": "<tool_call>[{}]</tool_call>", "hermes": "<tool_call>{}</tool_call>"}
@@ -246,46 +243,58 @@ def test_a_reply_makes_so_many_calls_at_most(name):
 @pytest.mark.parametrize("name", ["tags", "hermes"])
 def test_openers_without_an_end_are_malformed_however_many(name, opener):
     parsed = load(name).parse(opener * 8_192)
-    # to Hermes an answer's tags are text like any other
-    assert (
-        (parsed.answer == opener * 8_192)
-        if (name, opener) == ("hermes", "<answer>")
-        else parsed.error
+    # to Hermes an answer's tags are text like any other, and so is a tag before no call
+    if name == "hermes" and opener in ("<answer>", "<tool_call>"):
+        assert parsed.answer == opener * 8_192
+    else:
+        assert parsed.error
+
+
+BLOCK = '<tool_call>\n{"name": "ls", "arguments": {}}\n</tool_call>'
+MENTIONS = ["use `<tool_call>` tags", "<tool_call>", "a <tool_call> of <tool_call>s"]
+
+
+@pytest.mark.parametrize("text", MENTIONS)
+def test_hermes_takes_a_tag_that_an_answer_mentions_as_text(text):
+    assert load("hermes").parse(text).answer == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(f"{BLOCK} {text}" for text in MENTIONS),
+        *(f"{text} {BLOCK}" for text in MENTIONS),
+        '<tool_call>{"name": "ls"',
+        "<tool_call>ls()</tool_call>",
+        '{"name": "ls", "arguments": {}}</tool_call>',
+        f"{BLOCK}</tool_call>",
+        f"{BLOCK} x</tool_call>",
+    ],
+)
+def test_hermes_refuses_a_tag_beside_a_call_and_a_call_that_is_none(text):
+    assert load("hermes").parse(text).error
+
+
+def test_hermes_takes_an_id_and_a_last_block_that_is_not_closed():
+    reply = f'{BLOCK}\n<tool_call>\n{{"id": "call_1", "name": "ls", "arguments": {{}}}}\n'
+    assert load("hermes").parse(reply).calls == (Call("ls"), Call("ls"))
+
+
+def test_hermes_documents_tools_and_writes_calls_as_the_chat_templates_of_qwen():
+    hermes = load("hermes")
+    document = (
+        '<tools>\n{"type": "function", "function": {"name": "move_file", "description": '
+        '"Moves a file.", "parameters": {"type": "object", "properties": {"name": {"type": '
+        '"string"}}, "required": ["name"]}}}\n</tools>'
+    )
+    assert document in hermes.system([TOOL]) and document in hermes.user("go on", [TOOL])
+    call = Call("say", {"text": "<b>é</b>", "tag": "<tool_call>"})
+    assert hermes.write([call]) == (
+        '<tool_call>\n{"name": "say", "arguments": {"text": "<b>é</b>", '
+        '"tag": "\\u003ctool_call>"}}\n</tool_call>'
     )
 
 
-TAGS = [
-    "<tool_call>",
-    "</tool_call>",
-    "<think>",
-    "</think>",
-    "x",
-    " ",
-    "<tool",
-    "_call>",
-    '{"name": "ls"}',
-]
-
-
-@given(pieces=st.lists(st.sampled_from(TAGS), max_size=14))
-def test_hermes_reads_what_a_search_from_every_place_finds(pieces):
-    """The same blocks as by patterns that look for an end from every opener on: that takes the
-    square of the length."""
-    text = spoken = "".join(pieces)
-    if "think>" in text:
-        end = text.find("</think>")
-        spoken = text[end + 8 :] if end >= 0 and "<think>" not in text[:end] else text
-        spoken = re.sub(
-            "<think>.*?</think>|(<tool_call>.*?</tool_call>)", lambda match: match[1] or "", spoken
-        )
-    blocks = re.findall("<tool_call>(.*?)</tool_call>", spoken)
-    rest = re.sub("<tool_call>.*?</tool_call>", "", spoken)
-    parsed = load("hermes").parse(text)
-    if any(tag in rest for tag in TAGS[:4]):
-        assert "not closed" in str(parsed.error)
-    elif not blocks:
-        assert parsed.answer == rest.strip()
-    elif any(block.strip() != TAGS[-1] for block in blocks):
-        assert parsed.in_call
-    else:
-        assert parsed.calls == (Call("ls"),) * len(blocks)
+def test_no_text_of_a_tool_closes_the_documents_of_hermes():
+    tool = Tool("ls", "files", "</tools>")
+    assert load("hermes").system([tool]).count("</tools>") == 1

@@ -5,8 +5,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from rods.calls import Call
 from rods.dialects.families import families, named
@@ -101,8 +100,6 @@ def test_an_answer_is_read_without_markers_and_thinking(name):
     dialect = native(name)
     think = named(name).think
     thinking = f"{think[0]}so{think[1]}" if think else ""
-    if named(name).grammar == "channels":
-        thinking += "<|start|>assistant"
     for before in {"", thinking}:
         parsed = dialect.parse(before + dialect.answer("all is done"), TOOLS)
         assert parsed.answer == "all is done"

@@ -14,8 +14,7 @@ import pytest
 from rods.deadlines import HANGS
 from rods.dialects.compact import Compact
 from rods.environments.base import reference
-from rods.episode import drivers
-from rods.episode import watchdog as module
+from rods.episode import drivers, watchdog as module
 from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import NeedText, Reply
 from rods.episode.goals import GroundTruth, SharedGroundTruth

@@ -1,5 +1,7 @@
 """Calls that nobody needs are refused by what they do, not by their words."""
 
+from dataclasses import replace
+
 import pytest
 
 from rods.calls import Call
@@ -54,6 +56,12 @@ COOL_TOO = Call("adjustClimateControl", {"temperature": 20, "fanSpeed": 30})
 )
 def test_what_is_known_set_or_undone(calls, refused):
     assert sorted(set(_needless(calls, CAR))) == refused
+
+
+def test_no_turn_is_played_again_where_calls_wait_for_another_process(monkeypatch):
+    world = load("bfcl")
+    monkeypatch.setattr(world, "features", replace(world.features, waits=True))
+    assert not _needless(((FUEL,), (FUEL,)), CAR)
 
 
 def test_a_tool_with_a_twin_is_named():

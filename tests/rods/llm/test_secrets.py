@@ -13,8 +13,7 @@ from string import ascii_letters, digits
 import pytest
 import structlog
 from aiohttp import web
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from bench.fixtures.llm_stub import Script, Stub
 from rods import logs

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from rods.rules.order import batch, keyed_order, order_hash, slots, steps_per_epoch
 

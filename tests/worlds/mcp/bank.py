@@ -36,6 +36,28 @@ def size(path: str) -> str:
     return Path(path).read_bytes().hex()
 
 
+def write(path: str, content: str) -> str:
+    """Writes a file."""
+    Path(path).write_text(content)
+    return "written"
+
+
+def edit(path: str, edits: list[dict[str, str]]) -> str:
+    """Puts texts in the place of others in a file."""
+    text = Path(path).read_text()
+    for each in edits:
+        text = text.replace(each["oldText"], each["newText"])
+    Path(path).write_text(text)
+    return "edited"
+
+
+def ask(query: str) -> str:
+    """Runs statements of SQL."""
+    with closing(sqlite3.connect("account.db")) as book, book:
+        book.executescript(query)
+    return "done"
+
+
 def refuse(code: int, why: str) -> str:
     """Refuses."""
     raise MCPError(code, why)
@@ -53,6 +75,6 @@ def die() -> str:
 
 
 if __name__ == "__main__":
-    for tool in (pay_in, save_sheet, size, refuse, wait, die):
+    for tool in (pay_in, save_sheet, size, write, edit, ask, refuse, wait, die):
         server.add_tool(tool)
     server.run()

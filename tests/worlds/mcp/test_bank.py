@@ -84,6 +84,27 @@ def test_a_state_may_have_files_that_are_no_text(bank: Environment) -> None:
     }
 
 
+@pytest.mark.parametrize("text", ["/world/c.txt", "list '/world', then /world/a"])
+def test_a_text_is_written_as_it_is_so_that_edits_and_searches_meet_what_was_said(
+    bank: Environment, text: str
+) -> None:
+    world = bank.reset(None)
+    note = {"path": "/world/c.txt"}
+    assert world.call(Call("write", {**note, "content": text})).error is None
+    assert world.call(Call("size", note)).value == {"result": text.encode().hex()}
+    edits = [{"oldText": "/world", "newText": "~"}]
+    assert world.call(Call("edit", {**note, "edits": edits})).error is None
+    edited = text.replace("/world", "~").encode()
+    assert world.call(Call("size", note)).value == {"result": edited.hex()}
+
+
+def test_a_path_in_a_command_is_one_of_the_folder(bank: Environment) -> None:
+    world = bank.reset(None)
+    query = "ATTACH '/world/more.db' AS more; CREATE TABLE more.paid (amount INTEGER)"
+    assert world.call(Call("ask", {"query": query})).error is None
+    assert world.call(Call("size", {"path": "more.db"})).error is None
+
+
 @pytest.mark.parametrize(
     "held", [{"base64": "no base64!"}, {"base64": 5}, {"base64": "", "x": ""}, {"hex": "00"}, 5]
 )

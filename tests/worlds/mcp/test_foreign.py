@@ -53,6 +53,7 @@ SERVERS: dict[str, tuple[list[str], list[str], list[Call]]] = {  # options, comm
         [
             *("--reads", "read_query", "--reads", "list_tables", "--reads", "describe_table"),
             *("--probe", "read_query(query='select * from notes')"),
+            *("--fails", "begins=Error", "--fails", "begins=Database error:"),
         ],
         ["mcp-server-sqlite", "--db-path", "{folder}/data.db"],
         [

@@ -20,8 +20,7 @@ from rods.environments.base import Result
 from rods.environments.workers.child import Child, Confinement, WorkerSpec
 from rods.environments.workers.serving import HEADER
 from rods.errors import InfrastructureError, Unsupported
-from rods.worlds.sandbox import environment as module
-from rods.worlds.sandbox import process_pool
+from rods.worlds.sandbox import environment as module, process_pool
 from rods.worlds.sandbox.confined import confined
 from rods.worlds.sandbox.environment import ConfinedWorld, Sandboxed
 from tests.conftest import WHOLE

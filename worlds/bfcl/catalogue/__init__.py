@@ -52,8 +52,9 @@ def catalogue(groups: Mapping[str, str]) -> Catalogue:
     """The catalogue of an environment whose tools belong to the API classes `groups` (tool →
     class)."""
     whole = merged([*(api.tables for api in CLASSES), tables("crossing"), WORDS])
-    stories = {name: _often_quiet(story) for name, story in whole.stories.items()}
-    whole = whole.model_copy(update={"stories": stories})
+    whole = whole.model_copy(
+        update={"stories": {name: _often_quiet(story) for name, story in whole.stories.items()}}
+    )
     return whole.catalogue(
         "bfcl",
         domains={name: domain for api in CLASSES for name, domain in api.domains.items()},

@@ -72,12 +72,10 @@ class TreeMaker:
 
     def folder(self, deeper: int) -> JsonObject:
         """A directory with files and directories; its first directory goes `deeper`."""
-        contents: JsonObject = {
-            self.name(): self.file(brief=False) for _ in range(self.rng.randint(2, 3))
-        }
+        contents = {self.name(): self.file(brief=False) for _ in range(self.rng.randint(2, 3))}
         contents |= {self.name(): self.file(brief=True) for _ in range(self.rng.randint(1, 2))}
         contents = {name: contents[name] for name in self.rng.sample(list(contents), len(contents))}
-        inner: list[JsonObject] = [self.folder(deeper - 1)] if deeper else []
+        inner = [self.folder(deeper - 1)] if deeper else []
         for _ in range(self.rng.randint(1, 2)):
             inner.append({self.name(): self.file(brief=False) for _ in range(2)})
         if self.lone:
@@ -127,11 +125,13 @@ class TreeMaker:
         person, other = self.rng.sample(FIRST_NAMES, 2)
         line: str = self.rng.choice(_POOLS["lines"])
         words = {name: self.rng.choice(_NAMES[pool]) for name, pool in _WORDS_OF_A_LINE.items()}
-        date = self.rng.randint(1, 28)
-        count = self.rng.randint(3, 48)
-        amount = self.rng.randint(12, 98) * 10
         return line.format(
-            person=person, other=other, date=date, count=count, amount=amount, **words
+            person=person,
+            other=other,
+            date=self.rng.randint(1, 28),
+            count=self.rng.randint(3, 48),
+            amount=self.rng.randint(12, 98) * 10,
+            **words,
         )
 
     def _shuffled(self, pool: Sequence[str]) -> list[str]:

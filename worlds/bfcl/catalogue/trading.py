@@ -4,7 +4,7 @@ import itertools
 import random
 from collections.abc import Mapping
 
-from rods.canonical import JsonMapping, JsonObject
+from rods.canonical import JsonMapping, JsonObject, without
 from rods.composing.catalogue import Domain, Scene
 from rods.worlds.bfcl.catalogue.scenario import (
     FIRST_NAMES,
@@ -30,9 +30,8 @@ def make(request: ScenarioRequest) -> JsonObject:
     symbols = [*PRICES, *request.fresh(_TABLES.pools["others"], 2)]
     stocks = {symbol: _quote(PRICES.get(symbol, rng.randint(30, 400)), rng) for symbol in symbols}
     number = rng.randint(20_000, 98_000)
-    orders = _orders(number, rng.randint(2, 3), stocks, rng)
     return {
-        "orders": orders,
+        "orders": _orders(number, rng.randint(2, 3), stocks, rng),
         "account_info": {
             "account_id": rng.randint(10_000, 99_999),
             "balance": float(rng.randrange(60_000, 150_000, 500)),
@@ -53,7 +52,7 @@ def pad(scenario: JsonObject, spoken: frozenset[str], rng: random.Random) -> Non
     """Adds older orders and transactions behind those that are there."""
     oldest = min(int(number) for number in scenario["orders"])
     more = _orders(oldest - 1, 12, scenario["stocks"], rng)
-    scenario["orders"] |= {number: order for number, order in more.items() if number not in spoken}
+    scenario["orders"] |= without(more, *spoken)
     scenario["transaction_history"] += [_transaction(rng) for _ in range(12)]
 
 

@@ -28,8 +28,7 @@ from rods.family.benchmarks.folder import Episode, Form, Settings, episodes
 from rods.family.benchmarks.main import run
 from rods.llm import Client
 from rods.worlds.bfcl.world import Bfcl
-from tests.family.benchmarks.bfcl.official_questions import Played, alike
-from tests.family.benchmarks.bfcl.official_questions import official as harness
+from tests.family.benchmarks.bfcl.official_questions import Played, alike, official as harness
 from tests.family.benchmarks.bfcl.runs import evaluate
 from tests.family.benchmarks.bfcl_memory.player import answer
 from tests.family.benchmarks.disturbed import goes_on_behind_kills

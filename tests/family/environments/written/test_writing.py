@@ -15,8 +15,7 @@ import pytest
 
 from bench.fixtures.llm_stub import Script, Stub
 from rods.config import Endpoint, Operation, Sandbox
-from rods.conversations import Checks, Persona
-from rods.conversations import Script as Scripted
+from rods.conversations import Checks, Persona, Script as Scripted
 from rods.environments.base import checks
 from rods.environments.loading import Environments
 from rods.episode.goals import holds
