@@ -44,7 +44,7 @@ class World:
     def __init__(self, name: str) -> None:
         self.environment = Environments().load(name)
         tools = self.environment.tools()
-        own = {*vars(Episode), ANSWER.name, "loop", "get_reward"}
+        own = {"reset", "get_reward", "loop", ANSWER.name}
         if taken := [tool for tool in tools if tool in own or tool.startswith("_")]:
             raise UserError(
                 f"its tools become methods for TRL, which cannot have one called {taken[0]!r}",
