@@ -17,7 +17,7 @@ import orjson
 from rods.analysis.schemas import Checker
 from rods.calls import Call
 from rods.canonical import JsonMapping, JsonObject, content_id
-from rods.environments.base import Features, Result, Tools
+from rods.environments.base import Result, Tools
 from rods.environments.replay import Replayed
 from rods.errors import UserError
 from rods.llm.connections import MOST_FAILED, Key
@@ -25,7 +25,7 @@ from rods.model_json import mapped
 from rods.worlds.mcp.comparing import contents
 from rods.worlds.mcp.description import FOLDER, Description, asked
 from rods.worlds.mcp.sessions import Answer, Refusal, Session
-from rods.worlds.pinned import OnlyCalled, closed, json_value, tool_of
+from rods.worlds.pinned import OnlyCalled, closed, json_value
 
 FILES = "files"  # the key of a state
 BINARY = "base64"  # of a file that is no text
@@ -73,18 +73,12 @@ class McpEnvironment:
         self.name = name
         self.server = server
         self.hash = server.hash()
-        self.features = Features(
-            server.deterministic,
-            snapshot=False,
-            fork=False,
-            state_visible=False,
-            waits=True,
-            reads_judged=server.goal.get("reads", "asked"),
-        )
-        group = server.server.get("name") or PurePosixPath(name).stem
-        self._tools = {record["name"]: tool_of(record, group) for record in server.offered()}
+        self.features = server.features(waits=True)
+        self._tools = server.offered(server.server.get("name") or PurePosixPath(name).stem)
         self._checkers = {
-            record["name"]: Checker(closed(record["inputSchema"])) for record in server.offered()
+            record["name"]: Checker(closed(record["inputSchema"]))
+            for record in server.tools
+            if record["name"] in self._tools
         }
 
     def parameters(self) -> JsonMapping:
