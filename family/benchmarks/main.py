@@ -47,7 +47,6 @@ from rods.family.benchmarks.folder import (
     SETTINGS,
     Episode,
     Journal,
-    Settings,
     complete,
     episodes as journalled,
     lost,
@@ -107,7 +106,8 @@ def evaluate(folder: Path, options: Options) -> int:
     source = output_sources.find(options)
     benchmark = _benchmark(options, source.operation)
     settings = output_sources.settings(source, benchmark, options)
-    tasks = _chosen(benchmark, settings)
+    if not (tasks := chosen(benchmark, settings)):
+        raise UserError("no task fits", where="--split, --types", remedy="ask for less")
     maker = benchmark.maker(settings)
     identity = benchmark.identity(tasks)
     if (folder / SETTINGS).exists():
@@ -129,13 +129,6 @@ def _benchmark(options: Options, operation: Operation) -> Benchmark:
     return TaskFile(
         {}, options.tasks, Environments(operation.sandbox, *folders, trust=options.trust)
     )
-
-
-def _chosen(benchmark: Benchmark, settings: Settings) -> list[AnyTask]:
-    tasks = chosen(benchmark, settings)
-    if not tasks:
-        raise UserError("no task fits", where="--split, --types", remedy="ask for less")
-    return tasks
 
 
 def _report(folder: Folder, /, *, as_json: Json = False) -> None:
