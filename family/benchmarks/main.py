@@ -77,15 +77,14 @@ def application() -> App:
     app = commands.application(
         "rods-eval", "A policy on a benchmark's tasks, or on any environment's."
     )
-    app.command(_run, name="run", help="Run or go on with an evaluation, and print its scores.")
-    app.command(
-        _suite, name="suite", help="A run's start and end on benchmarks, in pairs, as one table."
-    )
-    app.command(_report, name="report", help="Print the scores of what is recorded.")
-    app.command(
-        _compare, name="compare", help="Pair two evaluations of the same tasks, task by task."
-    )
-    app.command(_check, name="check", help="Hold an evaluation to the benchmark's own scorer.")
+    for verb, name, text in (
+        (_run, "run", "Run or go on with an evaluation, and print its scores."),
+        (_suite, "suite", "A run's start and end on benchmarks, in pairs, as one table."),
+        (_report, "report", "Print the scores of what is recorded."),
+        (_compare, "compare", "Pair two evaluations of the same tasks, task by task."),
+        (_check, "check", "Hold an evaluation to the benchmark's own scorer."),
+    ):
+        app.command(verb, name=name, help=text, default_parameter=commands.USUAL)
     return app
 
 
