@@ -58,7 +58,9 @@ def application() -> App:
             apps[verb] = App(name=name, help=text, group=group)
             apps[above].command(apps[verb])
         elif heading != [PROGRAM]:
-            apps[above].command(target, name=name, help=text, group=group)
+            apps[above].command(
+                target, name=name, help=text, group=group, default_parameter=commands.USUAL
+            )
         elif COMPLETION in sys.argv:  # for what a shell completes behind `rods train`
             own = named_function(
                 target.replace(".__main__:main", ".main:application"), where=f"rods {verb}"

@@ -135,6 +135,11 @@ def read_forms(file: Path) -> dict[str, AnswerForm]:
     }
 
 
+def one_of(*texts: str) -> Schema:
+    """The schema of one of these texts."""
+    return {"type": "string", "enum": list(texts)}
+
+
 def obj(fields: Mapping[str, Schema], optional: frozenset[str] = frozenset()) -> JsonObject:
     """The schema of an object with exactly these fields."""
     required = [name for name in fields if name not in optional]

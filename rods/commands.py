@@ -19,6 +19,10 @@ from rods.signals import Interrupted
 Json = Annotated[bool, Parameter(name="--json", help="Print one JSON object instead of text.")]
 Port = Annotated[UInt16, Parameter(help="The port; 0 takes a free one.")]
 
+# Of every option: of one given twice the last counts, so that a script can add to what it was
+# given; lists grow; none has a negative form. Verbs are registered with it, since docs and
+# completion ask them alone.
+USUAL = Parameter(allow_repeating=True, negative=())
 LIBRARIES = ("torch", "trl", "transformers", "accelerate")  # that train weights
 CHECKOUT = Path(__file__).resolve().parents[1]  # where this is one
 BROKEN_PIPE = 141  # 128 + SIGPIPE, as shells have it
@@ -27,16 +31,14 @@ _Error = TypeVar("_Error", bound=BaseException)
 
 def application(name: str, text: str) -> App:
     """The command line of the program `name`, called so or as `rods NAME` hands over; `text` begins
-    its help. Of an option given twice the last counts, so that a script can add to what it was
-    given; lists grow."""
+    its help."""
     called = sys.argv[0] if sys.argv[0] == name.replace("-", " ") else name
-    usual = Parameter(allow_repeating=True, negative=())
     app = App(
         name=called,
         help=text,
         help_format="plaintext",
         version=rods.__version__,
-        default_parameter=usual,
+        default_parameter=USUAL,
     )
     app.register_install_completion_command(
         help="Install tab completion for the shell in use, in its startup file."

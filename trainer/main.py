@@ -56,7 +56,7 @@ def application() -> App:
     app.default(_start)
     for verbs in TRAINING_VERBS:
         for name, (target, text) in verbs.items():
-            app.command(target, name=name, help=text)
+            app.command(target, name=name, help=text, default_parameter=commands.USUAL)
     return app
 
 

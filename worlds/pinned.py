@@ -33,21 +33,21 @@ class Pinned(BaseModel):
 
     url: str = ""
     deterministic: bool = True  # equal calls give equal results
-    reads: list[str] = Field(default_factory=list)  # tools that change nothing
+    reads: list[str] = []  # tools that change nothing
     # tools that change something, whatever they say of themselves
-    writes: list[str] = Field(default_factory=list)
+    writes: list[str] = []
     # how results tell of a failure (`rods.environments.failing`); null: nobody has said
     fails: Annotated[list[JsonObject] | None, AfterValidator(rules)] = None
     # calls of these whose answers are the state; null: nothing shows it
     probes: list[str] | None = None
-    compared: list[str] = Field(default_factory=list)  # what else is part of the state
-    minted: dict[str, str] = Field(default_factory=dict)  # kind: pattern with one group
-    without: list[str] = Field(default_factory=list)  # tools that are not offered
+    compared: list[str] = []  # what else is part of the state
+    minted: dict[str, str] = {}  # kind: pattern with one group
+    without: list[str] = []  # tools that are not offered
     # what turns are judged by beside the state (`Features.reads_judged`)
-    goal: dict[Literal["reads"], ReadsJudged] = Field(default_factory=dict)
+    goal: dict[Literal["reads"], ReadsJudged] = {}
     seconds: float = Field(30.0, gt=0)  # a call may take
-    server: dict[str, str] = Field(default_factory=dict)  # what it says of itself, for people
-    tools: list[JsonObject] = Field(default_factory=list)  # pinned: as the server lists them
+    server: dict[str, str] = {}  # what it says of itself, for people
+    tools: list[JsonObject] = []  # pinned: as the server lists them
 
     @property
     def started(self) -> str:
@@ -87,6 +87,17 @@ class Pinned(BaseModel):
                 remedy=f"{cls.page} says what it may hold",
             ) from None
 
+    def features(self, *, waits: bool) -> Features:
+        """What its worlds can do by themselves; `waits`: whether calls wait for another process."""
+        return Features(
+            self.deterministic,
+            snapshot=False,
+            fork=False,
+            state_visible=False,
+            waits=waits,
+            reads_judged=self.goal.get("reads", "asked"),
+        )
+
     def probe_calls(self) -> tuple[Call, ...] | None:
         return None if self.probes is None else tuple(map(_call, self.probes))
 
@@ -117,13 +128,16 @@ class Pinned(BaseModel):
             orjson.dumps(self.model_dump(exclude_defaults=True), option=orjson.OPT_INDENT_2) + b"\n"
         )
 
-    def offered(self) -> list[JsonObject]:
-        """The records of the tools that are, each with whether it is known to change nothing."""
-        return [
-            {**record, "reads": record["name"] in self.harmless() or None}
+    def offered(self, group: str) -> dict[str, Tool]:
+        """The tools that are, of the class `group`, each with whether it is known to change
+        nothing."""
+        return {
+            record["name"]: tool_of(
+                {**record, "reads": record["name"] in self.harmless() or None}, group
+            )
             for record in self.tools
             if record["name"] not in self.without
-        ]
+        }
 
     def hold(self, name: str, listed: Iterable[JsonMapping]) -> None:
         """Raises UserError where the environment `name` lists other tools than those that are

@@ -76,7 +76,11 @@ class Benchmark(ABC):
 
     def about(self) -> str:
         """Its data and environment, in a line."""
-        return f"{self.title}, data of {named_data(self.data)}, environment {self.environment}"
+        data = self.data
+        return (
+            f"{self.title}, data of {data['package']} {data['version']} "
+            f"(sha256 {data['sha256'][:12]}…), environment {self.environment}"
+        )
 
     @abstractmethod
     def maker(self, settings: Settings) -> Maker:
@@ -115,10 +119,6 @@ class Packaged(Protocol):
 
     def scored(self, samples: Sequence[tuple[int, Sequence[Path]]], form: Form) -> Scores:
         """The verdicts of its scorer on such files, by id and sample."""
-
-
-def named_data(data: Mapping[str, str]) -> str:
-    return f"{data['package']} {data['version']} (sha256 {data['sha256'][:12]}…)"
 
 
 def check_data(stated: JsonMapping, ours: JsonMapping, where: Path) -> None:

@@ -47,7 +47,6 @@ from rods.family.benchmarks.folder import (
     SETTINGS,
     Episode,
     Journal,
-    Settings,
     complete,
     episodes as journalled,
     lost,
@@ -78,15 +77,14 @@ def application() -> App:
     app = commands.application(
         "rods-eval", "A policy on a benchmark's tasks, or on any environment's."
     )
-    app.command(_run, name="run", help="Run or go on with an evaluation, and print its scores.")
-    app.command(
-        _suite, name="suite", help="A run's start and end on benchmarks, in pairs, as one table."
-    )
-    app.command(_report, name="report", help="Print the scores of what is recorded.")
-    app.command(
-        _compare, name="compare", help="Pair two evaluations of the same tasks, task by task."
-    )
-    app.command(_check, name="check", help="Hold an evaluation to the benchmark's own scorer.")
+    for verb, name, text in (
+        (_run, "run", "Run or go on with an evaluation, and print its scores."),
+        (_suite, "suite", "A run's start and end on benchmarks, in pairs, as one table."),
+        (_report, "report", "Print the scores of what is recorded."),
+        (_compare, "compare", "Pair two evaluations of the same tasks, task by task."),
+        (_check, "check", "Hold an evaluation to the benchmark's own scorer."),
+    ):
+        app.command(verb, name=name, help=text, default_parameter=commands.USUAL)
     return app
 
 
@@ -107,7 +105,8 @@ def evaluate(folder: Path, options: Options) -> int:
     source = output_sources.find(options)
     benchmark = _benchmark(options, source.operation)
     settings = output_sources.settings(source, benchmark, options)
-    tasks = _chosen(benchmark, settings)
+    if not (tasks := chosen(benchmark, settings)):
+        raise UserError("no task fits", where="--split, --types", remedy="ask for less")
     maker = benchmark.maker(settings)
     identity = benchmark.identity(tasks)
     if (folder / SETTINGS).exists():
@@ -129,13 +128,6 @@ def _benchmark(options: Options, operation: Operation) -> Benchmark:
     return TaskFile(
         {}, options.tasks, Environments(operation.sandbox, *folders, trust=options.trust)
     )
-
-
-def _chosen(benchmark: Benchmark, settings: Settings) -> list[AnyTask]:
-    tasks = chosen(benchmark, settings)
-    if not tasks:
-        raise UserError("no task fits", where="--split, --types", remedy="ask for less")
-    return tasks
 
 
 def _report(folder: Folder, /, *, as_json: Json = False) -> None:

@@ -12,7 +12,7 @@ import orjson
 from rods.analysis.containment import Text, leaves
 from rods.analysis.impostors import signs
 from rods.analysis.schemas import Checker, limits
-from rods.asking import AnswerForm, Question, Schema, Unreadable, obj, read_forms
+from rods.asking import AnswerForm, Question, Schema, Unreadable, obj, one_of, read_forms
 from rods.calls import Call
 from rods.canonical import JsonMapping, JsonObject, frozen
 from rods.conversations import RUBRIC_LEVELS
@@ -33,7 +33,7 @@ INFORMATION: Mapping[Role, tuple[Information, ...]] = {
     "simulated_verifier": ("intent", "persona", "expected"),
 }
 FORMS = read_forms(Path(__file__).with_name("forms.toml"))
-MET: Schema = {"type": "string", "enum": ["met", "partly", "missed"]}
+MET = one_of("met", "partly", "missed")
 
 
 @frozen
@@ -197,9 +197,7 @@ def ask_verifier(
         else name
         for number, name in enumerate(task.criteria, start=1)
     }
-    form = AnswerForm(
-        {**dict.fromkeys(words, MET), "severe": {"type": "string", "enum": ["yes", "no"]}}
-    )
+    form = AnswerForm({**dict.fromkeys(words, MET), "severe": one_of("yes", "no")})
     fields, sections = _briefed("simulated_verifier", task, tools, past, information)
     fields |= {
         "calls": past.calls(),

@@ -114,9 +114,7 @@ def test_verbs_and_options_are_the_agreed_ones() -> None:
             arguments = arguments[part]
         names = [
             argument.names
-            for argument in arguments.assemble_argument_collection(
-                default_parameter=application().default_parameter
-            )
+            for argument in arguments.assemble_argument_collection(parse_docstring=False)
         ]
         options = [name for each in names for name in each if name.startswith("--")]
         # "*" stands for options that extensions bring

@@ -119,13 +119,8 @@ def _probe_all(probe: "Probe", name: str, tasks: list[Task], states: list[State]
     environment = probe.environment
     with probe.guarded(name, "tools"):
         _identity(probe, name)
-        tools = environment.tools()
-        probe.results = {
-            key: Checker(tool.result) for key, tool in tools.items() if tool.result is not None
-        }
-        for tool_name, tool in tools.items():
-            for fault in tool_faults(tool_name, tool):
-                probe.fault(tool_name, *fault)
+        for tool_name, tool in environment.tools().items():
+            probe.read(tool_name, tool)
     with probe.guarded(name, "catalogue"):
         _catalogue(probe, name)
     # else nothing hangs here
@@ -630,7 +625,7 @@ class Probe:
         self.raises: set[tuple[str, type[Exception]]] = set()
         self.lenient: set[str] = set()  # arguments for which a wrong type is accepted
         # of the tools that declare a schema of their results
-        self.results: Mapping[str, Checker] = {}
+        self.results: dict[str, Checker] = {}
         self.calls = 0
         self.tried = ""  # how many recipes of the catalogue ran
         self.comparable = False  # two runs of the same calls were seen to agree
@@ -644,6 +639,13 @@ class Probe:
         # seconds that the calls of a tool took together
         self.spent: defaultdict[str, float] = defaultdict(float)
         self.patience = SLOW_CALL  # seconds that a call may take
+
+    def read(self, name: str, tool: Tool, control: str = "") -> None:
+        """Looks over a tool's document, and holds its results to it from now on."""
+        if tool.result is not None:
+            self.results[name] = Checker(tool.result)
+        for fault in tool_faults(name, tool):
+            self.fault(name, *fault, control)
 
     def fault(self, where: str, field: str, what: str, remedy: str, control: str = "") -> None:
         fault = Fault(where, field, what, remedy, control or self.control)

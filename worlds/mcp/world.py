@@ -27,7 +27,7 @@ from rods.model_json import mapped
 from rods.worlds.mcp.comparing import contents
 from rods.worlds.mcp.description import FOLDER, Description, asked
 from rods.worlds.mcp.sessions import Answer, Refusal, Session
-from rods.worlds.pinned import OnlyCalled, closed, json_value, tool_of
+from rods.worlds.pinned import OnlyCalled, closed, json_value
 
 FILES = "files"  # the key of a state
 BINARY = "base64"  # of a file that is no text
@@ -81,10 +81,11 @@ class McpEnvironment:
         self.server = server
         self.hash = server.hash()
         self.features = server.features(waits=True)
-        group = server.server.get("name") or PurePosixPath(name).stem
-        self._tools = {record["name"]: tool_of(record, group) for record in server.offered()}
+        self._tools = server.offered(server.server.get("name") or PurePosixPath(name).stem)
         self._checkers = {
-            record["name"]: Checker(closed(record["inputSchema"])) for record in server.offered()
+            record["name"]: Checker(closed(record["inputSchema"]))
+            for record in server.tools
+            if record["name"] in self._tools
         }
 
     def parameters(self) -> JsonMapping:

@@ -15,7 +15,7 @@ from rods.environments.replay import Lost, Replayed
 from rods.errors import InfrastructureError, UserError
 from rods.worlds.openenv.description import ENDING, OpenEnvDescription
 from rods.worlds.openenv.sessions import Full, MethodSession, StepSession, alone, session
-from rods.worlds.pinned import OnlyCalled, tool_of
+from rods.worlds.pinned import OnlyCalled
 
 RESET = "reset"  # the key of a state
 # seconds since the last call of a world in another thread before it makes room: it may be between
@@ -81,8 +81,7 @@ class OpenEnvironment:
         self.described = described
         self.hash = described.hash()
         self.features = described.features(waits=bool(described.url))
-        group = PurePosixPath(name.removesuffix(ENDING)).name
-        self._tools = {record["name"]: tool_of(record, group) for record in described.offered()}
+        self._tools = described.offered(PurePosixPath(name.removesuffix(ENDING)).name)
         self._checks = {} if REWARDED.name in self._tools else {REWARDED.name: REWARDED}
         self._alone: bool | None = None  # not known before it is needed
         # the one called last is the last

@@ -18,7 +18,7 @@ from dataclasses import replace
 from itertools import islice, product
 
 from rods.analysis.containment import is_small
-from rods.asking import AnswerForm, Unreadable
+from rods.asking import AnswerForm, Unreadable, one_of
 from rods.canonical import JsonObject, frozen
 from rods.composing import task_types
 from rods.composing.lexicon import sought
@@ -236,7 +236,7 @@ async def _missing_function(context: Context, partial: PartialTask) -> Gap:
         chosen = names[0]
         if len(gaps) > 1:
             fields = partial.fields(", ".join(names), context.asker.roles.adversarial.results)
-            answers = AnswerForm({"function": {"type": "string", "enum": names}})
+            answers = AnswerForm({"function": one_of(*names)})
             chosen = await context.ask(
                 partial.assignment,
                 "miss_func",
@@ -330,7 +330,7 @@ async def _verified(context: Context, partial: PartialTask, gap: Gap, field: str
         "query": gap.request,
         "tools": partial.tools(without=gap.tools),
     }
-    form = AnswerForm({field: {"type": "string", "enum": ["yes", "no"]}})
+    form = AnswerForm({field: one_of("yes", "no")})
     return await context.ask(
         partial.assignment,
         f"{partial.type}_verify",

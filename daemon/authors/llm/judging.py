@@ -7,7 +7,7 @@ diagnosed by a call of its own."""
 
 from dataclasses import replace
 
-from rods.asking import AnswerForm, Schema, Unreadable
+from rods.asking import AnswerForm, Schema, Unreadable, one_of
 from rods.canonical import JsonObject
 from rods.composing.records import BoundCall, Draft
 from rods.daemon.authors.base import Judgement, StagedAssignment, with_calls
@@ -20,7 +20,7 @@ from rods.tasks import Task
 CRITERIA = ("alignment", "consistency", "coherence", "naturalness", "structure")
 CLASSES = ("query_fixable", "gt_unfixable")
 CLASS_FIELDS = ("diagnosis", "diagnosis_tags", "diagnosis_fields")
-VERDICT: Schema = {"type": "string", "enum": ["pass", "fail"]}
+VERDICT = one_of("pass", "fail")
 
 
 async def judge(
@@ -126,7 +126,7 @@ def meaning(environment: Environment, task: Task) -> str:
 
 def _defect_fields(classes: tuple[str, ...], first: int, last: int) -> dict[str, Schema]:
     return {
-        "fault": {"type": "string", "enum": list(classes)},
+        "fault": one_of(*classes),
         "turn": {"type": "integer", "minimum": first, "maximum": last},
     }
 

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 
 from rods.analysis.profile import Position
-from rods.asking import AnswerForm, Unreadable, obj
+from rods.asking import AnswerForm, Unreadable, obj, one_of
 from rods.canonical import JsonObject, frozen
 from rods.composing.catalogue import Catalogue, Recipe
 from rods.composing.plan_search import Table, deniable
@@ -109,7 +109,7 @@ async def plan(context: Context, assignment: StagedAssignment) -> Plan:
     form |= {"functions": COMPOSED} if composes else {}
     for number, places in enumerate(wanted.turns, 1):
         if places:
-            single = [{"type": "string", "enum": list(options)} for options in places]
+            single = [one_of(*options) for options in places]
             least = (
                 {"minItems": 1} if composes else {"prefixItems": single, "minItems": len(places)}
             )

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 from rods.analysis.containment import Text, is_small, key_of, leaves
-from rods.asking import AnswerForm, Unreadable
+from rods.asking import AnswerForm, Unreadable, one_of
 from rods.canonical import JsonMapping, JsonObject, canonical, content_id, frozen
 from rods.composing.catalogue import LEFT_OUT, Slot
 from rods.composing.records import BoundCall, ComposeError, Draft
@@ -29,7 +29,7 @@ from rods.tasks import Task
 AGAIN = 1  # times that queries which failed their verification are written anew
 LONGEST = 80  # words of a turn; BFCL's own users need as many for seven calls
 TEXT: JsonMapping = {"type": "string", "minLength": 1, "maxLength": 700}
-VERDICT = {"type": "string", "enum": ["aligned", "misaligned"]}
+VERDICT = one_of("aligned", "misaligned")
 GENERAL = "query_class_any"  # the query template of API classes that have none of their own
 
 

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from rods.analysis.sampling import Sampler
-from rods.analysis.schemas import Checker, tool_faults
 from rods.canonical import JsonMapping, canonical, keyed_random
 from rods.environments import addressed
 from rods.environments.base import Tools, checks
@@ -70,18 +69,17 @@ def check_world(
     for tool_name, what, remedy in _signatures(offered, plan):
         probe.fault(tool_name, "", what, remedy, "signature")
     for tool_name, tool in offered.items():
-        for field, what, remedy in tool_faults(tool_name, tool):
-            probe.fault(tool_name, field, what, remedy, "documents")
+        probe.read(tool_name, tool, "documents")
         if tool.reads is None:
-            remedy = "write reads=True, or reads=False"
             probe.fault(
-                tool_name, "reads", "does not say whether it changes the state", remedy, "documents"
+                tool_name,
+                "reads",
+                "does not say whether it changes the state",
+                "write reads=True, or reads=False",
+                "documents",
             )
     if probe.faults:
         return CheckReport(name, tuple(probe.faults))
-    probe.results = {
-        called: Checker(tool.result) for called, tool in offered.items() if tool.result is not None
-    }
     for number, state in enumerate((None, *states)):
         probe.control = "reset"
         with probe.guarded(name, "reset"):

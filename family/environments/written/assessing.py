@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Iterator
 from typing import Any
 
-from rods.asking import AnswerForm, Question, Unanswered, together
+from rods.asking import AnswerForm, Question, Unanswered, one_of, together
 from rods.calls import Call
 from rods.canonical import JsonMapping, JsonObject, keyed_random
 from rods.daemon.authors.llm.showing import compact, excerpt
@@ -63,9 +63,7 @@ async def _chain(
     program = world.program
     instance = await asyncio.to_thread(environment.reset, world.states[number])
     tools = environment.tools()
-    form = AnswerForm(
-        {"tool": {"type": "string", "enum": list(tools)}, "arguments": {"type": "object"}}
-    )
+    form = AnswerForm({"tool": one_of(*tools), "arguments": {"type": "object"}})
     documents = "\n".join(compact(tool.schema()) for tool in tools.values())
     recent = list[str]()
     verdicts = list[str]()

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from rods.analysis.containment import Text, leaves
-from rods.asking import AnswerForm, Question, Schema, Unanswered, Unreadable, together
+from rods.asking import AnswerForm, Question, Unanswered, Unreadable, one_of, together
 from rods.calls import Call
 from rods.canonical import JsonMapping, JsonObject, frozen
 from rods.conversations import Persona, Script
@@ -297,11 +297,10 @@ async def _solved(
     """The calls of one attempt that succeeded, with what they gave."""
     instance = await asyncio.to_thread(environment.reset, dict(scenario.state))
     tools = environment.tools()
-    parts: dict[str, Schema] = {
-        "next": {"type": "string", "enum": [*tools, FINISH]},
-        "arguments": {"type": "object"},
-    }
-    form = AnswerForm(parts, optional=frozenset({"arguments"}))
+    form = AnswerForm(
+        {"next": one_of(*tools, FINISH), "arguments": {"type": "object"}},
+        optional=frozenset({"arguments"}),
+    )
     fields = {
         "documentation": program.plan.documentation,
         "tools": "\n".join(compact(tool.schema()) for tool in tools.values()),
