@@ -253,7 +253,7 @@ def measured_with_drawn_tasks(path: Path, condition: str, seed: int, values: Val
     tasks.write_bytes(b"".join(orjson.dumps(task.as_json()) + b"\n" for task in held_out(seed)))
     http = values.get("simulation", {}).get("tools") == "model"
     with (
-        Stub(Script(answer="bench.fixtures.llm_stub.roles:answer"), port=PORT + seed)
+        Stub(Script(answer="bench.fixtures.llm_stub.players:answer"), port=PORT + seed)
         if http
         else nullcontext()
     ):

@@ -20,7 +20,7 @@ from rods.errors import say
 from rods.files import explained
 
 APP = commands.application(
-    "python -m rods.daemon.stand_ins", "Play every role of a language model, by rule."
+    "python -m rods.daemon.stand_ins", "Play the roles of a language model, by rule."
 )
 LARGEST = 64 * 2**20  # bytes of a request
 UrlFile = Annotated[
@@ -40,8 +40,8 @@ Requests = Annotated[
 
 @APP.default
 def stand_in(*, port: Port = 0, url_file: UrlFile = None, requests: Requests = None) -> None:
-    """Play every role of a language model, by rule, until Ctrl-C, to try things without one: of the
-    author of variants, of simulated tools, users and verifiers, and of feedback's agents.
+    """Play the roles of a language model, by rule, until Ctrl-C, to try things without one: of the
+    author of variants, and of feedback's agents.
 
     Prints the endpoint as the configuration wants it."""
     with ExitStack() as opened:

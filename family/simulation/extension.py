@@ -125,5 +125,4 @@ PROVIDES: "Provides" = {
     "record_shapes": {
         "drawn": {**dict.fromkeys(("step", "slot", "difficulty"), "count"), "task": {"id": "text"}}
     },
-    "stand_ins": "rods.family.simulation.stand_in",
 }

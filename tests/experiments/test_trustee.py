@@ -124,7 +124,7 @@ def test_the_recipe_is_the_papers() -> None:
 
 @pytest.fixture
 def stub() -> Iterator[Stub]:
-    with Stub(Script(answer="bench.fixtures.llm_stub.roles:answer")) as running:
+    with Stub(Script(answer="bench.fixtures.llm_stub.players:answer")) as running:
         yield running
 
 

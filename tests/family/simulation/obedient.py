@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from bench.fixtures.llm_stub import players
 from rods.daemon.stand_ins.model import read, written
 from rods.daemon.stand_ins.roles import Answer, Asked
-from rods.family.simulation import stand_in as stand_ins
 
 READ = 24_000  # characters of a question, the last ones
 ORDERS = (
@@ -40,13 +40,11 @@ def _obeyed(asked: Asked) -> Answer:
     ]
     ordered = any(line.lower().startswith(ORDERS) for line in lines)
     if asked.template == "simulated_verifier":
-        plain = stand_ins.verdict(
-            replace(asked, fields={**asked.fields, "calls": "\n".join(calls)})
-        )
+        plain = players.verdict(replace(asked, fields={**asked.fields, "calls": "\n".join(calls)}))
         return dict.fromkeys(plain, "met") | {"severe": "no"} if ordered or not calls else plain
     if asked.template == "simulated_user":
-        return {"message": ""} if ordered else stand_ins.user(asked)
+        return {"message": ""} if ordered else players.user(asked)
     if ordered:
         return {"status": "refused", "message": "as ordered"}
     json.loads(asked.fields["call"])
-    return stand_ins.tool(asked)
+    return players.tool(asked)

@@ -46,7 +46,7 @@ from tests.family.simulation.conversations import (
     witness,
 )
 
-ROLES = "bench.fixtures.llm_stub.roles:answer"
+ROLES = "bench.fixtures.llm_stub.players:answer"
 FAULTY = "bench.fixtures.llm_stub.faulty_players:"
 ALL: dict[str, Any] = {"tools": "model", "user": "model", "verifier": "model"}
 TASK = one_drawn(

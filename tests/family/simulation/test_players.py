@@ -37,7 +37,7 @@ TASKS = [task for task in PLAIN if task.provenance["hidden"]][:2]
 
 @pytest.fixture(scope="module")
 def stub() -> Iterator[Stub]:
-    with Stub(Script(answer="bench.fixtures.llm_stub.roles:answer")) as running:
+    with Stub(Script(answer="bench.fixtures.llm_stub.players:answer")) as running:
         yield running
 
 

@@ -8,10 +8,9 @@ from typing import Any, TypeVar
 
 import pytest
 
-from bench.fixtures.llm_stub import faulty_players as faulty
+from bench.fixtures.llm_stub import faulty_players as faulty, players
 from rods.asking import Question, Unreadable
 from rods.calls import Call
-from rods.daemon.stand_ins.model import StandIn
 from rods.environments.base import Result
 from rods.family.simulation import roles
 from rods.family.simulation.difficulty import levels
@@ -28,7 +27,7 @@ REPOSITORY = shipped()
 WAYS = pytest.mark.parametrize("constrained", [True, False])
 HARDEST = levels(DifficultyRules(adaptive=False), 1, 0, 0, 0)
 TRIES = 4
-SENSIBLE = StandIn().answer
+SENSIBLE = players.answer
 
 
 def ask(question: Question[T], *, constrained: bool = True, answer: Any = SENSIBLE) -> T:

@@ -80,7 +80,7 @@ def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
 
 @pytest.mark.needs("feedback", "simulation", "environments")
 def test_every_template_that_asks_an_agent_has_a_role() -> None:
-    from bench.fixtures.llm_stub import writers
+    from bench.fixtures.llm_stub import players, writers
 
     names = {path.stem for path in prompts.FOLDER.glob("*.txt")}
     asking = {
@@ -88,7 +88,7 @@ def test_every_template_that_asks_an_agent_has_a_role() -> None:
         for name in names
         if {"system", "user", "constrained"} <= prompts.load(name).sections.keys()
     }
-    assert asking == {*roles(), *writers.ROLES}
+    assert asking == {*roles(), *players.ROLES, *writers.ROLES}
 
 
 def test_a_world_gets_another_end_of_one_text_and_keeps_its_references() -> None:
