@@ -158,8 +158,11 @@ NUMBERS = frozenset(map(stem, IDENTIFIES)) - {"no"}
 # of arguments that nobody speaks of: whoever has logged in passes them on
 CREDENTIALS = frozenset(("token", "session", "credentials"))
 # what a description says of its thing: "Name of the file | to copy. No path …"
-ABOUT = re.compile(r"\b(?:to|from|in|at|for|on|with|by|appeared|where|who|whose|is|are)\b|[^\w\s'’/]")
+ABOUT = re.compile(
+    r"\b(?:to|from|in|at|for|on|with|by|appeared|where|who|whose|is|are)\b|[^\w\s'’/]"
+)
 THING = re.compile(r"\b(?:of|identifies)\b")
+AS_WELL = "fits the words as well"  # the one fault of a referent that is certain
 NEAR = 3  # words after an article among which its noun stands
 
 
@@ -254,8 +257,9 @@ class Referent:
     """A value that a turn's words may refer to. `name`: of its argument, unless it was met under
     quite another (a passenger may be a `member`, never a date); `nouns`: the argument's own, with
     that of its description; `noun`: the last of these, "" for none; `own`: where it was met,
-    `latest` the last turn of it or its like; `rival`: a value that "that one" would mean as well, or rather,
-    `former`: one that "the same one" would; `telling`: what only its own records have."""
+    `latest` the last turn of it or its like; `rival`: a value that "that one" would mean as well,
+    or rather, `former`: one that "the same one" would; `telling`: what only its own records
+    have."""
 
     name: str
     nouns: Set[str]
@@ -319,7 +323,7 @@ class Referent:
             else self.rival
         )
         if rival is not None and not picked:
-            return f"{rival!r} fits the words as well"
+            return f"{rival!r} {AS_WELL}"
         if understood or is_credential(self.name):
             return ""
         if self.amount:
@@ -341,12 +345,7 @@ class Referent:
 
 
 def referent(
-    name: str,
-    value: Any,
-    wanted: Set[Any],
-    met: Sequence[Mention],
-    keys: Set[Any],
-    noun: str = "",
+    name: str, value: Any, wanted: Set[Any], met: Sequence[Mention], keys: Set[Any], noun: str = ""
 ) -> Referent | None:
     """`value`, one of the `wanted` of its argument, as something that was `met`; None when it was
     not. `noun`: what the argument's description calls it (`noun_of`)."""
@@ -435,9 +434,8 @@ def referents(environment: Environment, task: Task, results: Results) -> list[Re
                         hint = (
                             f' ("{meant.words}" would)' if meant.words and not meant.amount else ""
                         )
-                        reasons.append(
-                            Reason(f"{call.name}: {name}={value!r}: {why}{hint}", turn, index)
-                        )
+                        text = f"{call.name}: {name}={value!r}: {why}{hint}"
+                        reasons.append(Reason(text, turn, index, doubt=AS_WELL not in why))
             met += mentions(turn, call, results[turn][index])
             named |= nouns_of(mention.name for mention in met)
             keys |= keys_of(value_of(results[turn][index]))

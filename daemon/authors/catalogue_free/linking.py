@@ -181,9 +181,7 @@ def with_inferred_flows(
                 name: kept(flow, (turn, place), name, call.arguments[name])
                 for name, flow in inferred.items()
             }
-            found |= {
-                key_of(call.arguments[name]) for name, flow in own.items() if flow.origin is not None
-            }
+            found |= {key_of(call.arguments[name]) for name, flow in own.items() if flow.origin}
             of_user += [
                 spoken(call.arguments[name]) for name, flow in own.items() if flow.source == "user"
             ]

@@ -384,7 +384,11 @@ def faults(
     open_ones = referents(
         environment, so_far, [[bound.result for bound in calls] for calls in turns]
     )
-    unclear = [f"turn {turn + 1}: {reason.text}" for reason in open_ones if reason.turn == turn]
+    unclear = [
+        f"turn {turn + 1}: {reason.text}"
+        for reason in open_ones
+        if reason.turn == turn and not reason.doubt
+    ]
     return form_faults(environment, calls, texts[turn]), missing + revealed + unclear
 
 

@@ -226,12 +226,7 @@ def test_the_gate_has_a_switch_and_its_objections_may_be_mended_by_other_words()
 
 
 def shown_again(
-    text: str,
-    name: str,
-    described: str,
-    met: Call,
-    result: Any = "done",
-    *others: Call,
+    text: str, name: str, described: str, met: Call, result: Any = "done", *others: Call
 ) -> str:
     """Why `text` does not determine the argument `name` whose value `met` had or gave; "" where it
     does."""
@@ -275,10 +270,14 @@ def test_a_thing_goes_by_the_arguments_own_name_and_by_the_noun_of_its_descripti
 @pytest.mark.parametrize("text", ["What does that stock cost?", "What's that stock worth?"])
 def test_an_auxiliary_before_that_makes_it_no_relative_pronoun(text: str) -> None:
     assert shown_again(text, "stock", "", Call("add", {"stock": "QUAS"})) == ""
-    assert shown_again("Which are the flights that leave?", "city", "", Call("see", {"city": "Oslo"}))
+    assert shown_again(
+        "Which are the flights that leave?", "city", "", Call("see", {"city": "Oslo"})
+    )
 
 
-def test_what_is_new_in_a_later_sentence_and_has_its_own_name_leaves_the_earlier_one_meant() -> None:
+def test_what_is_new_in_a_later_sentence_and_has_its_own_name_leaves_the_earlier_one_meant() -> (
+    None
+):
     copied = Call("cp", {"destination": "copy.txt"})
     made = Call("touch", {"file_name": "overview.txt"})
     about = "The name of the file."
@@ -291,7 +290,21 @@ def test_what_is_new_in_a_later_sentence_and_has_its_own_name_leaves_the_earlier
 def test_a_new_identifier_is_no_amount_though_it_is_a_number() -> None:
     added = Call("add_book", {"title": "Momo"})
     assert shown_again("Lend it to Emil.", "book", "", added, {"book_id": 707}) == ""
-    assert shown_again("Take it off.", "points", "", added, {"points": 707}) == "nobody says how much"
+    assert (
+        shown_again("Take it off.", "points", "", added, {"points": 707}) == "nobody says how much"
+    )
+
+
+def test_two_of_equal_standing_are_certain_and_other_words_a_doubt() -> None:
+    def doubts(*turns: tuple[str, tuple[Call, ...]]) -> list[bool]:
+        script = tuple(text for text, _ in turns)
+        task = replace(airline.seed(), script=script, calls=tuple(made for _, made in turns), id="")
+        given: Any = airline.WORLD
+        return [reason.doubt for reason in referents(given, task, run(given, task))]
+
+    onto = ("Move booking 537 to that flight.", (REBOOK,))
+    assert doubts(("Show me RA101 and RA118.", (SEE, OTHER)), onto) == [False]
+    assert doubts(ASKED, ("Take points off a loyalty account.", (REDEEM,))) == [True, True]
 
 
 def test_nobody_has_to_speak_of_a_credential() -> None:
