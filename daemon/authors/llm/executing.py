@@ -207,7 +207,7 @@ class ValueChooser:
             closed = "enum" in schema or schema.get("type") == "boolean"
             if self.prober is not None and not closed:
                 probed = self.prober.here(choice)
-                fed = probed.fed
+                fed = probed.fed == argument
                 taken = [
                     call.arguments[argument]
                     for call, _ in probed.working

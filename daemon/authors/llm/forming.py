@@ -31,6 +31,7 @@ from rods.gates.missing import missing
 from rods.tasks import RETURN_SENTENCE, Task, TaskType
 
 CHOICES = 2  # so many are tried in a turn
+FIELD = re.compile(r"\{(\w+)\}")
 TOGETHER = 12  # sets of functions that are looked at
 
 
@@ -193,17 +194,12 @@ async def form(
 
 async def check_form(context: Context, assignment: StagedAssignment, draft: Draft) -> None:
     """Raises ComposeError("no_pattern") for a draft of which the form of the wanted type cannot be
-    made, before anybody words it: what will be said is taken to be what must be said."""
+    made, before anybody words it: what will be said is taken to be its functions' phrases, and
+    what must be said."""
     type = assignment.profile.type
-    tools = context.environment.tools()
     if type == "base":
         return
-    texts = tuple(
-        ", ".join(value.slot.text for value in wording.user_values(tools, calls)) + "."
-        if calls
-        else ""
-        for calls in draft.turns
-    )
+    texts = tuple(_likely_text(context, calls) if calls else "" for calls in draft.turns)
     partial = PartialTask(context, assignment, draft, type, texts)
     task = await context.compute(partial.task)
     if type == "long_context" and not task_types.lengthened(task, draft):
@@ -216,6 +212,20 @@ async def check_form(context: Context, assignment: StagedAssignment, draft: Draf
         await context.compute(
             at.removable_functions if type == "miss_func" else at.omissible_values
         )
+
+
+def _likely_text(context: Context, calls: Sequence[BoundCall]) -> str:
+    """The phrases of a turn's functions, and what must be said besides."""
+    phrases = dict[str, None]()
+    for bound in calls:
+        slots = {name: slot.text for name, slot in bound.slots.items()}
+        recipe = context.catalogue.recipes.get(bound.recipe)
+        phrase = "" if recipe is None else recipe.phrases[0]
+        phrases[FIELD.sub(lambda name: slots.get(name[1], ""), phrase)] = None
+    text = ", then ".join(filter(None, phrases))
+    values = wording.user_values(context.environment.tools(), calls)
+    unsaid = [value.slot.text for value in values if not value.said_in([text])]
+    return ", ".join([text, *unsaid]) + "."
 
 
 async def _missing_function(context: Context, partial: PartialTask) -> Gap:
