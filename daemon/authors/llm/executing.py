@@ -35,6 +35,7 @@ SURVEYS = 3  # runs by chance until one shows all blanks
 OPTIONS = 20  # offered for one value
 EXAMPLES = 4
 LONGEST = 80  # characters of an invented text
+LIST = 4  # elements of an invented list, where no listed one is longer
 LENGTHS = ("maxLength", "maxItems")
 PHRASE = 2.5  # words from which on the listed texts are phrases, not names
 Key = tuple[int, int, str]  # turn, place in it, slot
@@ -216,7 +217,7 @@ class ValueChooser:
                 if probed.working:
                     values = list({canonical(value): value for value in taken}.values())
         else:
-            schema = _limited(schema)
+            schema = _limited(schema, values)
             closed = key in self.answers.problems or _is_closed(choice, argument, values, schema)
         few = values
         # a few of them, those of earlier turns first
@@ -390,8 +391,8 @@ def _is_closed(choice: Choice, argument: str, values: Sequence[Any], schema: Jso
     return 2 * sum(canonical(item) in world for item in parts) >= len(parts)
 
 
-def _limited(schema: JsonMapping) -> JsonObject:
-    """The schema with a bound on invented texts."""
+def _limited(schema: JsonMapping, values: Sequence[Any]) -> JsonObject:
+    """The schema with a bound on invented texts and lists; no list among `values` is too long."""
     limited = {
         name: value for name, value in schema.items() if name not in ("description", "default")
     }
@@ -399,5 +400,7 @@ def _limited(schema: JsonMapping) -> JsonObject:
         limited["maxLength"] = min(schema.get("maxLength", LONGEST), LONGEST)
         limited["minLength"] = max(schema.get("minLength", 1), 1)
     if schema.get("type") == "array":
-        limited["maxItems"] = min(schema.get("maxItems", 4), 4)
+        lengths = (len(value) for value in values if isinstance(value, list))
+        longest = max(lengths, default=0)
+        limited["maxItems"] = min(schema.get("maxItems", LIST), max(LIST, longest))
     return limited

@@ -140,6 +140,7 @@ class PartialTask:
             "no_pattern",
             f"turn {self.turn + 2} can be done without {' and '.join(tools)}: choose others there",
             turn=self.turn + 1,
+            functions=self.draft.functions([self.turn + 1]),
         )
 
     def omissible_values(self) -> list[UserValue]:
@@ -162,6 +163,7 @@ class PartialTask:
                 f"turn {self.turn + 2} needs nothing that only its user can know: choose functions "
                 f"there that do",
                 turn=self.turn + 1,
+                functions=self.draft.functions([self.turn + 1]),
             )
         fitting = [value for value in fitting if not value.free] or fitting
         return [value for value in fitting if value.bound.recipe == self.calls[0].recipe] or fitting
@@ -218,10 +220,11 @@ def _likely_text(context: Context, calls: Sequence[BoundCall]) -> str:
     """The phrases of a turn's functions, and what must be said besides."""
     phrases = dict[str, None]()
     for bound in calls:
-        slots = {name: slot.text for name, slot in bound.slots.items()}
         recipe = context.catalogue.recipes.get(bound.recipe)
         phrase = "" if recipe is None else recipe.phrases[0]
-        phrases[FIELD.sub(lambda name: slots.get(name[1], ""), phrase)] = None
+        for name, slot in bound.slots.items():
+            phrase = phrase.replace(f"{{{name}}}", slot.text)
+        phrases[FIELD.sub("", phrase)] = None
     text = ", then ".join(filter(None, phrases))
     values = wording.user_values(context.environment.tools(), calls)
     unsaid = [value.slot.text for value in values if not value.said_in([text])]
