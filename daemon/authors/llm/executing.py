@@ -84,7 +84,9 @@ class UnboundArgument:
 
     def line(self) -> str:
         """The blank as a prompt lists it."""
-        may: JsonObject = {"one of": list(self.options)} if self.closed else {"any": self.schema}
+        may: JsonObject = (
+            {"one of": list(self.options)} if self.closed else {"any": showing.bounded(self.schema)}
+        )
         if not self.closed:
             # in words, the schema would refuse them
             whole = self.schema.get("type") in ("array", "object")

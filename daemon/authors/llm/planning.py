@@ -171,6 +171,7 @@ async def plan(context: Context, assignment: StagedAssignment) -> Plan:
         "composing": f"A turn may have {'one function' if alone else 'several functions'}.",
     }
     due = {
+        "schemas": wanted.depth is None,
         "refused": refused,
         "story": assignment.narrative,
         "root": assignment.narrative,
@@ -424,7 +425,7 @@ def _refusal_line(refused: tuple[str, str]) -> str:
     """A function that the world refuses, with its words where they name none of the values that
     were tried."""
     name, text = refused
-    return name if things(text) else f"{name}: {text[:REFUSAL]}"
+    return f"{name}: {'nothing works yet' if things(text) else text[:REFUSAL]}"
 
 
 def _failure_line(error: ComposeError) -> str:

@@ -72,7 +72,10 @@ def test_a_file_may_be_added_to_a_folder_that_holds_folders_only() -> None:
 
     note = {"type": "file", "content": "x"}
     state = {"root": folder(a=folder(b=folder()), c=folder(d=note, e=note))}
-    patch = {"root": {"contents": {"a": {"contents": {"new": note}}}}}
-    assert refusals(state, patch) == []
-    patch["root"]["contents"]["a"]["contents"]["new"] = {"size": 3}
-    assert [refusal.kind for refusal in refusals(state, patch)] == ["changed_type"]
+
+    def patched(new: Any) -> list[str]:
+        patch = {"root": {"contents": {"a": {"contents": {"new": new}}}}}
+        return [refusal.kind for refusal in refusals(state, patch)]
+
+    assert patched(note) == []
+    assert patched({"size": 3}) == ["changed_type"]
