@@ -19,7 +19,7 @@ from rods.daemon.authors.base import Assignment
 from rods.daemon.authors.catalogue_free import catalogue_with_tools, linking, single_tools
 from rods.daemon.authors.catalogue_free.probing import Prober
 from rods.daemon.authors.llm import planning
-from rods.daemon.authors.llm.planning import Pattern, pattern
+from rods.daemon.authors.llm.planning import Pattern, _places, _refusal_line, pattern
 from rods.tasks import TASK_TYPES, TaskType
 from tests.daemon.authors.catalogue_free import bare_environment
 from tests.daemon.authors.llm.early import early
@@ -206,3 +206,20 @@ async def test_of_single_tools_a_planner_sees_the_schemas(tmp_path: Path) -> Non
             schema["arguments"][each.name]["type"] == each.schema["type"]
             for each in tools[name].parameters
         )
+
+
+def test_a_pattern_says_what_a_turn_in_vain_asks_of_the_next() -> None:
+    wanted = Pattern(((), (("see_day",),)))
+    assert "no earlier turn calls" in _places(wanted, "miss_func")
+    assert "only the user can say" in _places(wanted, "miss_param")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("you are not logged in", "pay: you are not logged in"),
+        ("there is no user 'Momo'", "pay: nothing works yet"),
+    ],
+)
+def test_no_refusal_quotes_a_value_that_was_only_tried(text: str, shown: str) -> None:
+    assert _refusal_line(("pay", text)) == shown
