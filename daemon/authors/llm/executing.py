@@ -402,7 +402,7 @@ def _limited(schema: JsonMapping, values: Sequence[Any]) -> JsonObject:
         limited["maxLength"] = min(schema.get("maxLength", LONGEST), LONGEST)
         limited["minLength"] = max(schema.get("minLength", 1), 1)
     if schema.get("type") == "array":
-        lengths = (len(value) for value in values if isinstance(value, list))
-        longest = max(lengths, default=0)
-        limited["maxItems"] = min(schema.get("maxItems", LIST), max(LIST, longest))
+        lengths = [len(value) for value in values if isinstance(value, list)]
+        most = max([LIST, *lengths])
+        limited["maxItems"] = min(schema.get("maxItems", most), most)
     return limited

@@ -166,5 +166,5 @@ def test_what_is_found_by_a_call_is_one_argument_and_not_the_others_beside_it() 
     given = prober(assignment(root("environment", "base"), load(NAME)))
     first = next(iter(given.at("write", Scene(given.state, {}, {}, {})).working))
     after = Scene(given.state, {}, {}, {}, [first])
-    assert given.at("read", after, [0]).fed in {"title", "name"}
-    assert given.at("read", after).fed == ""
+    assert given.at("label", after, [0]).fed == "note_ids"
+    assert given.at("label", after).fed == ""
