@@ -91,7 +91,7 @@ _FAMILY = TypeAdapter(Family)
 def families() -> Mapping[str, Family]:
     """All families by name. Raises UserError naming a file that is no table of a family."""
     files = sorted(Path(__file__).parent.glob("*.toml"))
-    return {path.stem: _read(path) for path in files}
+    return {path.stem: read_family(path) for path in files}
 
 
 def named(name: str) -> Family:
@@ -114,7 +114,8 @@ def family_of(template: str) -> Family | None:
     return max(fitting, key=lambda family: sum(map(len, family.holds)), default=None)
 
 
-def _read(path: Path) -> Family:
+def read_family(path: Path) -> Family:
+    """The family of a TOML file. Raises UserError naming the file and the key at fault."""
     try:
         family = _FAMILY.validate_python({**read_toml(path), "name": path.stem})
     except ValidationError as error:
