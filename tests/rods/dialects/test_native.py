@@ -161,7 +161,7 @@ def test_text_around_calls_is_kept_out(name, before, after):
 @pytest.mark.parametrize("name", [name for name in families() if families()[name].think])
 def test_a_call_in_thinking_is_no_call_and_thinking_without_an_end_is_malformed(name):
     dialect = native(name)
-    opened, closed = named(name).think
+    opened, closed = named(name).think or ("", "")
     call = dialect.write([LS])
     start = "<|start|>assistant" if named(name).prefix else ""
     thought = f"{opened}maybe {call}{closed}{start}"
