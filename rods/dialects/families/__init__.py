@@ -70,7 +70,7 @@ class Family:
     #: before, and calls count for thinking that is closed but was not opened
     prose: bool = False
     form: Form = Form()  #: the words of the grammar
-    prefix: str = ""  #: what every prompt ends with that a reply is read after (gpt-oss)
+    prefix: str = ""  #: what every prompt ends with that a reply is read after
     think: tuple[str, str] | None = None  #: what opens and closes thinking
     drop: tuple[str, ...] = ()  #: markers of an answer that are no part of it
     stray: tuple[str, ...] = ()  #: markers that make a reply malformed where no form has them

@@ -2,6 +2,7 @@
 back."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rods.calls import MAX_CALLS, Call
+from rods.dialects import families as families_module
 from rods.dialects.families import families, family_of, named, read_family
 from rods.dialects.native import Native
 from rods.environments.base import Parameter, Tool
@@ -142,7 +144,7 @@ def test_the_table_of_replies_is_of_many_families_and_packages():
 
 
 LS = Call("ls")
-THOUGHT = "<think>so</think>"
+FOLDER = Path(families_module.__file__).parent
 
 
 @pytest.mark.parametrize("name", families())
@@ -285,6 +287,7 @@ def test_calls_of_llama_are_separated_by_semicolons_or_lines():
         ("llama3", 'Write {"name": "ls", "parameters": {}} to list.'),
         ("llama3", '{"a": 1}'),
         ("xlam", "[1, 2]"),
+        ("xlam", '[{"name": "Ann", "note": ""}]'),
         ("qwen", "A tool_call is <b>bold</b>."),
         ("mistral", "[INST] no call"),
     ],
@@ -347,6 +350,26 @@ def test_deep_nesting_large_numbers_and_doubled_keys_are_refused(name):
     twice = dialect.write([Call("send", {"a": 1, "b": 2})])
     key = {"pythonic": "b=", "braced": "b:"}.get(named(name).grammar, '"b":')
     assert form and dialect.parse(twice.replace(key, key.replace("b", "a")), TOOLS).error
+
+
+def test_no_name_of_a_family_stands_outside_of_its_table():
+    for path in (*FOLDER.glob("*.py"), *FOLDER.parent.glob("*.py")):
+        strings = set(re.findall(r'"([^"\n]*)"', path.read_text(encoding="utf-8")))
+        assert not strings & families().keys(), path
+
+
+def test_a_family_is_gone_with_its_file(tmp_path, monkeypatch):
+    for path in FOLDER.glob("*.toml"):
+        if path.stem != "qwen":
+            (tmp_path / path.name).write_bytes(path.read_bytes())
+    monkeypatch.setattr(families_module, "__file__", str(tmp_path / "__init__.py"))
+    families.cache_clear()
+    try:
+        assert family_of('<tool_call>\\n{"name": "') is None
+        with pytest.raises(UserError, match="qwen3_5"):
+            named("qwen")
+    finally:
+        families.cache_clear()
 
 
 def test_every_file_is_a_family_and_marks_tell_them_apart():
