@@ -1,10 +1,9 @@
 """The dialect `native`: calls and answers in the form that a model's own chat template gives them,
 by the table of its family.
 
-`write` gives what `parse` reads back, but for what a form cannot carry: text that holds the marker
-which closes it (a value between `<parameter=…>` and `</parameter>`, a text between Gemma's quotes),
-line breaks at the ends of no text, numbers beyond 64 bits, and in forms of bare text a value whose
-type the tool does not declare."""
+`write` gives what `parse` reads back, but for what a form cannot carry: a text that holds the mark
+which closes it (`</parameter>` in bare text, the quote of a family's own), numbers beyond 64 bits,
+and in forms of bare text a value whose type the tool does not declare."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence

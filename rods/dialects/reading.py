@@ -72,8 +72,9 @@ class Reader:
             return Parsed(error=str(broken))
 
     def _reply(self, text: str, tools: Tools) -> Parsed:
-        keys = {self.family.form.arguments, self.family.form.arguments_also}
-        bare = not self.family.open and '"name"' in text and any(f'"{key}"' in text for key in keys)
+        form = self.family.form
+        keys = [f'"{key}"' for key in (form.arguments, form.arguments_also) if key]
+        bare = not self.family.open and '"name"' in text and any(key in text for key in keys)
         think = self.family.think or ("", "")
         last = text.rfind(self.family.close.strip()) if self.family.prose else len(text)
         calls: list[Call] = []
@@ -85,12 +86,8 @@ class Reader:
             match = self._marker.search(text, place)
             kind = self.markers[match[0]] if match else ""
             start = match.end() if match else len(text)
-            if (
-                kind == "call"
-                and not calls
-                and last < start
-                and _next(text, start) not in ("{", "[")
-            ):
+            mention = kind == "call" and last < start and not calls
+            if mention and _next(text, start) not in ("{", "["):
                 place = start
                 continue
             if bare and not spoken and _next(text, place) in ("{", "["):

@@ -37,11 +37,11 @@ class Tags:
         self.template = load(TEMPLATES[prompt])
 
     def system(self, tools: Sequence[Tool], guidelines: str = "") -> str:
-        prompt = self.template.render(functions=_documents(tools))
+        prompt = self.template.render(functions=self._documents(tools))
         return f"{prompt}\n\nGuidelines:\n{guidelines}" if guidelines else prompt
 
     def user(self, text: str, returned: Sequence[Tool]) -> str:
-        return f"{text}\n{_documents(returned)}" if returned else text
+        return f"{text}\n{self._documents(returned)}" if returned else text
 
     def beside(self, tools: Sequence[Tool]) -> tuple[str, ...]:
         return ()
@@ -66,6 +66,10 @@ class Tags:
 
     def write(self, calls: Sequence[Call]) -> str:
         return f"<tool_call>\n{_tagless_json([call.as_json() for call in calls])}\n</tool_call>"
+
+    def _documents(self, tools: Sequence[Tool]) -> str:
+        """The function documents, one JSON object a line."""
+        return "\n".join(orjson.dumps(tool.schema()).decode() for tool in tools)
 
     def answer(self, text: str) -> str:
         return f"<answer>\n{text}\n</answer>"
@@ -95,12 +99,8 @@ class Hermes(Tags):
         self.template = load("policy_hermes")
         self._native = Native(HERMES)
 
-    def system(self, tools: Sequence[Tool], guidelines: str = "") -> str:
-        prompt = self.template.render(functions=_functions(tools))
-        return f"{prompt}\n\nGuidelines:\n{guidelines}" if guidelines else prompt
-
     def user(self, text: str, returned: Sequence[Tool]) -> str:
-        return f"{text}\n<tools>\n{_functions(returned)}\n</tools>" if returned else text
+        return f"{text}\n<tools>\n{self._documents(returned)}\n</tools>" if returned else text
 
     def parse(self, text: str, tools: Mapping[str, Tool] = NO_TOOLS) -> Parsed:
         return self._native.parse(text, {})
@@ -112,21 +112,15 @@ class Hermes(Tags):
     def write(self, calls: Sequence[Call]) -> str:
         return self._native.write(calls)
 
+    def _documents(self, tools: Sequence[Tool]) -> str:
+        """The tools as Qwen's chat templates document them, one JSON object a line; no text of a
+        tool can close them."""
+        documents = [{"type": "function", "function": tool.schema()} for tool in tools]
+        text = "\n".join(json.dumps(document, ensure_ascii=False) for document in documents)
+        return text.replace("</tools>", "\\u003c/tools>")
+
     def answer(self, text: str) -> str:
         return text
-
-
-def _functions(tools: Sequence[Tool]) -> str:
-    """The tools as the chat templates of Qwen document them, one JSON object a line; no text of a
-    tool can close them."""
-    documents = [{"type": "function", "function": tool.schema()} for tool in tools]
-    text = "\n".join(json.dumps(document, ensure_ascii=False) for document in documents)
-    return text.replace("</tools>", "\\u003c/tools>")
-
-
-def _documents(tools: Sequence[Tool]) -> str:
-    """The function documents, one JSON object a line."""
-    return "\n".join(orjson.dumps(tool.schema()).decode() for tool in tools)
 
 
 def _tagless_json(value: Any) -> str:

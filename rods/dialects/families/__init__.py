@@ -70,7 +70,7 @@ class Family:
     #: before, and calls count for thinking that is closed but was not opened
     prose: bool = False
     form: Form = Form()  #: the words of the grammar
-    prefix: str = ""  #: what every prompt ends with that a reply is read after (gpt-oss)
+    prefix: str = ""  #: what every prompt ends with that a reply is read after
     think: tuple[str, str] | None = None  #: what opens and closes thinking
     drop: tuple[str, ...] = ()  #: markers of an answer that are no part of it
     stray: tuple[str, ...] = ()  #: markers that make a reply malformed where no form has them
@@ -93,7 +93,7 @@ _FAMILY = TypeAdapter(Family)
 def families() -> Mapping[str, Family]:
     """All families by name. Raises UserError naming a file that is no table of a family."""
     files = sorted(Path(__file__).parent.glob("*.toml"))
-    return {path.stem: _read(path) for path in files}
+    return {path.stem: read_family(path) for path in files}
 
 
 def named(name: str) -> Family:
@@ -116,7 +116,8 @@ def family_of(template: str) -> Family | None:
     return max(fitting, key=lambda family: sum(map(len, family.holds)), default=None)
 
 
-def _read(path: Path) -> Family:
+def read_family(path: Path) -> Family:
+    """The family of a TOML file. Raises UserError naming the file and the key at fault."""
     try:
         family = _FAMILY.validate_python({**read_toml(path), "name": path.stem})
     except ValidationError as error:
