@@ -145,10 +145,9 @@ def _call(text: str, place: int, family: Family, tools: Tools) -> tuple[Parsed, 
         if place - start > MAX_CALL_TEXT:
             raise _Broken("is too long")
         after = _blanks(text, place)
-        if text.startswith(close, after):
-            return Parsed(calls=tuple(calls)), after + len(close) if close else place
-        if family.unclosed and after == len(text):
-            return Parsed(calls=tuple(calls)), after
+        closed = text.startswith(close, after)
+        if closed or (family.unclosed and after == len(text)):
+            return Parsed(calls=tuple(calls)), after + closed * len(close)
         raise _Broken(f"holds more than a call, or is not closed by {close}")
     except _Broken as broken:
         framed = not close or text.find(close, start) >= 0
@@ -177,7 +176,7 @@ def _json_call(value: Any, form: Form) -> Call:
     if not isinstance(value, dict) or not isinstance(value.get("name"), str):
         raise _Broken("needs a 'name' (text)")
     keys = value.keys() - {"name", "id", "type"}
-    if len(keys) > 1 or not keys <= {form.arguments, form.arguments_also}:
+    if len(keys) > 1 or not keys <= {form.arguments, form.arguments_also} - {""}:
         unknown = min(keys - {form.arguments})[:40]
         remedy = f"write what it takes in {form.arguments!r}"
         raise _Broken(f"has 'name' and {form.arguments!r} only, not {unknown!r}: {remedy}")

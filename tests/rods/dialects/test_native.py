@@ -149,7 +149,13 @@ def test_a_call_that_is_cut_is_malformed_and_so_is_the_whole_reply(name, cut):
 def test_a_broken_call_in_a_sound_frame_is_told_from_a_broken_frame():
     qwen = native("qwen")
     block = '<tool_call>\n{"name": "ls", "arguments": {}}\n</tool_call>'
-    for inside in ('{"name": "ls"', "[]", '{"arguments": {}}', '{"name": "ls", "arguments": 3}'):
+    for inside in (
+        '{"name": "ls", "": {}}',
+        '{"name": "ls"',
+        "[]",
+        '{"arguments": {}}',
+        '{"name": "ls", "arguments": 3}',
+    ):
         parsed = qwen.parse(f"{block}\n<tool_call>{inside}</tool_call>", TOOLS)
         assert parsed.error and parsed.in_call and not parsed.calls
     for reply in (f"{block}</tool_call>", "<tool_call>", f"{block} </think>"):
