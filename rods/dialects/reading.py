@@ -95,6 +95,8 @@ class Reader:
                 start = place
             elif said := text[unsaid : match.start() if match else start].strip():
                 spoken.append(said)
+            if match and match[0] == self.family.answer_prefix.strip():
+                spoken.clear()  # what stood before was no answer
             bare = bare and kind in ("think", "thought")
             unsaid = place = start
             if kind == "think":
@@ -146,7 +148,9 @@ def _call(text: str, place: int, family: Family, tools: Tools) -> tuple[Parsed, 
             raise _Broken("is too long")
         after = _blanks(text, place)
         closed = text.startswith(close, after)
-        if closed or (family.unclosed and after == len(text)):
+        # another marker than `open` has no close of its own
+        other = not text.endswith(family.open.strip(), 0, start)
+        if closed or (family.unclosed and (other or after == len(text))):
             return Parsed(calls=tuple(calls)), after + closed * len(close)
         raise _Broken(f"holds more than a call, or is not closed by {close}")
     except _Broken as broken:
