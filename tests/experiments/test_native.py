@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from bench.fixtures.chat_templates import template
 from rods.config import read_config
 from rods.dialects.families import family_of
-from tests.trainer.chat_templates import template
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "native"
 TEMPLATES = {

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from bench.fixtures.chat_templates import names, template, tokenizer
 from rods import dialects
 from rods.dialects import Message
 from rods.errors import UserError
 from rods.trainer import fit
 from rods.trainer.chat import Chat
 from tests.environments import load
-from tests.trainer.chat_templates import names, template, tokenizer
 
 TOOLS = list(load("desk").tools().values())[:4]
 HERMES = dialects.load("hermes")

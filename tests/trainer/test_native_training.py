@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from safetensors.torch import load_file
 
+from bench.fixtures.chat_templates import saved
 from bench.fixtures.llm_server import LlmServer
 from bench.fixtures.llm_server.server import NAME
 from rods.buffers.checkpoints import Checkpoints
@@ -23,7 +24,6 @@ from rods.trainer import trl_start
 from rods.trainer.chat import Chat
 from rods.trainer.training_run import TrainingRun
 from rods.worlds.sources import load_tasks
-from tests.trainer.chat_templates import saved
 from tests.trainer.runs import live_steps
 
 pytestmark = pytest.mark.slow
