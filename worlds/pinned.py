@@ -101,17 +101,6 @@ class Pinned(BaseModel):
     def probe_calls(self) -> tuple[Call, ...] | None:
         return None if self.probes is None else tuple(map(_call, self.probes))
 
-    def features(self, waits: bool) -> Features:
-        """Of an environment whose worlds only answer calls."""
-        return Features(
-            self.deterministic,
-            snapshot=False,
-            fork=False,
-            state_visible=False,
-            waits=waits,
-            reads_judged=self.goal.get("reads", "asked"),
-        )
-
     def replayed(self, inner: Environment) -> Replayed:
         """The environment with worlds that can be copied and compared, of one whose worlds only
         answer calls."""

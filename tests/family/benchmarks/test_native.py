@@ -28,7 +28,7 @@ from rods.worlds import desk
 from tests.environments import load
 from tests.family.benchmarks.test_tasks import reported
 from tests.json_server import json_server
-from tests.trainer import chat_templates
+from bench.fixtures import chat_templates
 from tests.trainer.nano_parts import saved, tasks
 
 SINGLE = "This model only supports single tool-calls at once!"
