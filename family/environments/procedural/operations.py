@@ -17,8 +17,8 @@ from rods.family.environments.procedural.skeletons import (
     STOCK,
     Attribute,
     Kind,
-    Linking,
     Skeleton,
+    Table,
     class_name,
     listed,
     one_of,
@@ -183,7 +183,7 @@ def plan(skeleton: Skeleton) -> dict[str, list[str]]:
     }
 
 
-def _tables(skeleton: Skeleton) -> tuple[Kind | Linking, ...]:
+def _tables(skeleton: Skeleton) -> tuple[Table, ...]:
     """Everything that a state holds."""
     return (*skeleton.kinds, skeleton.link)
 
@@ -203,9 +203,7 @@ def _stands(template: JsonMapping, values: Values) -> bool:
     return template.get("when", "noun") in values
 
 
-def _expanded(
-    skeleton: Skeleton, table: Kind | Linking, template: JsonMapping
-) -> Iterator[Operation]:
+def _expanded(skeleton: Skeleton, table: Table, template: JsonMapping) -> Iterator[Operation]:
     values = _values(skeleton, table)
     slots = _slots(skeleton, table)
     if not _stands(template, values):
@@ -233,9 +231,7 @@ def _expanded(
         )
 
 
-def _each(
-    what: str, skeleton: Skeleton, table: Kind | Linking
-) -> Iterator[tuple[Values, Sequence[Slot]]]:
+def _each(what: str, skeleton: Skeleton, table: Table) -> Iterator[tuple[Values, Sequence[Slot]]]:
     """Further values, and the slot of a value: one of each attribute or advance where that is asked
     for."""
     if what == "advance":
@@ -258,7 +254,7 @@ def _of(attribute: Attribute, optional: bool = False) -> Slot:
     return Slot(attribute.name, "value", attribute.name, attribute, optional)
 
 
-def _slots(skeleton: Skeleton, table: Kind | Linking) -> dict[str, list[Slot]]:
+def _slots(skeleton: Skeleton, table: Table) -> dict[str, list[Slot]]:
     """What `takes` of an operation may name."""
     noun = table.noun
     slots = {"key": [Slot(noun, "key", noun)], "count": [Slot("count", "count", noun)]}
@@ -274,13 +270,13 @@ def _slots(skeleton: Skeleton, table: Kind | Linking) -> dict[str, list[Slot]]:
     for name, kind in (("holder", skeleton.holder), ("item", skeleton.item)):
         slots[name] = [Slot(kind.noun, "key", kind.noun)]
         slots[f"{name}_label"] = [Slot(kind.noun, "label", kind.noun)]
-    slots["stage"] = [Slot("stage", "stage", noun, Attribute("stage", table.stages))]
-    slots["extra"] = [_of(table.extra)] if table.extra else []
+    slots["stage"] = [Slot("stage", "stage", noun, Attribute("stage", skeleton.link.stages))]
+    slots["extra"] = [_of(skeleton.link.extra)] if skeleton.link.extra else []
     return slots
 
 
 @cache
-def _values(skeleton: Skeleton, table: Kind | Linking) -> Values:
+def _values(skeleton: Skeleton, table: Table) -> Values:
     """What the templates of a kind or of the links are filled with. A rule that the skeleton lacks
     has no values."""
     link = skeleton.link
