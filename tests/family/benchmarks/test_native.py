@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from bench.fixtures import chat_templates
 from rods import dialects
 from rods.buffers.checkpoints import UNSTARTED, Checkpoints
 from rods.buffers.run.creation import create_run
@@ -28,7 +29,6 @@ from rods.worlds import desk
 from tests.environments import load
 from tests.family.benchmarks.test_tasks import reported
 from tests.json_server import json_server
-from bench.fixtures import chat_templates
 from tests.trainer.nano_parts import saved, tasks
 
 SINGLE = "This model only supports single tool-calls at once!"
