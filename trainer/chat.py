@@ -20,7 +20,7 @@ from rods.canonical import JsonMapping, JsonObject
 from rods.config import PolicySettings
 from rods.dialects import Message
 from rods.dialects.families import Family
-from rods.dialects.native import family_in
+from rods.dialects.native import as_rendered, assistant_as_rendered, call_as_rendered, family_in
 from rods.errors import UserError
 from rods.logs import log
 from rods.trainer.prerequisites import no_model
@@ -287,28 +287,8 @@ class Chat:
         return self.tokens(text), closing
 
 
-def as_rendered(message: Message, place: int = 0) -> JsonObject:
-    """`message` as chat templates take it; the result of the call number `place` of its reply."""
-    shown: JsonObject = {"role": message.role, "content": message.content}
-    return shown | {"name": message.name, "tool_call_id": _id(place)} if message.name else shown
-
-
-def call_as_rendered(name: str, arguments: JsonMapping, place: int = 0) -> JsonObject:
-    """A call as chat templates take it, its arguments as a mapping."""
-    function = {"name": name, "arguments": dict(arguments)}
-    return {"id": _id(place), "type": "function", "function": function}
-
-
-def assistant_as_rendered(calls: Sequence[JsonMapping]) -> JsonObject:
-    return {"role": "assistant", "content": "", "tool_calls": list(calls)}
-
-
 def _in_blocks(message: JsonMapping) -> JsonObject:
     return {**message, "content": [{"type": "text", "text": message["content"]}]}
-
-
-def _id(place: int) -> str:
-    return f"call{place:05d}"  # nine characters: some templates take no other
 
 
 def _generation_ends(folder: Path) -> set[int]:

@@ -13,13 +13,14 @@ from rods.calls import Call
 from rods.canonical import JsonObject, frozen
 from rods.config import Config
 from rods.dialects import Dialect, Message
+from rods.dialects.native import as_rendered, assistant_as_rendered, call_as_rendered
 from rods.environments.base import Result, Tool
 from rods.episode.engine import NeedText
 from rods.errors import Finding, UserError
 from rods.logs import log
 from rods.players import Players
 from rods.tasks import AnyTask
-from rods.trainer.chat import Chat, Unrendered, as_rendered, assistant_as_rendered, call_as_rendered
+from rods.trainer.chat import Chat, Unrendered
 
 ARGUMENTS = {"place": "a room", "seats": 3}
 DONE = "All is done."

@@ -24,7 +24,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import orjson
 from cyclopts import Parameter
@@ -37,6 +37,7 @@ from rods.canonical import JsonObject, keyed_random
 from rods.config import Config, PolicySettings, read_config
 from rods.conversations import Checks, Persona
 from rods.dialects import Dialect, Message
+from rods.dialects.native import as_rendered, assistant_as_rendered, call_as_rendered
 from rods.dialects.served import Served
 from rods.environments.loading import Environments
 from rods.episode.drivers import Job, run_lockstep
@@ -161,7 +162,10 @@ def _train(
     )
     model = engine.model
     chat = engine.chat
-    encoded = (encode_rounds(chat, trace) if rounds else [encode(chat, trace)] for trace in traces)
+    dialect = _dialect(config.policy)
+    encoded = (
+        encode_rounds(chat, trace, dialect) if rounds else [encode(chat, trace)] for trace in traces
+    )
     samples = list(itertools.chain.from_iterable(encoded))
     fitting = [sample for sample in samples if len(sample[0]) <= config.rollouts.max_context_tokens]
     if not fitting:
@@ -210,9 +214,9 @@ def _exported(task: AnyTask, trace: Trace, dialect: Dialect, rounds: bool) -> It
     the form is a chat template's with "tools" and "tool_calls"; with `rounds` a line for each
     reply, the only one to learn of it: {"prompt": [messages], "completion": [the reply], …}."""
     about: JsonObject = {"task": task.id, "type": task.type, "split": task.split}
-    if tools := [orjson.loads(tool) for message in trace.messages for tool in message.tools]:
+    if tools := _tools(trace):
         about["tools"] = tools
-    messages = [_in_chat_form(message, dialect) for message in trace.messages]
+    messages = _conversation(trace, dialect)
     if not rounds:
         yield {"messages": messages, **about}
         return
@@ -221,25 +225,44 @@ def _exported(task: AnyTask, trace: Trace, dialect: Dialect, rounds: bool) -> It
             yield {"prompt": messages[:place], "completion": [message], **about}
 
 
-def _in_chat_form(message: Message, dialect: Dialect) -> JsonObject:
-    shown = {**message.as_json()}
-    shown.pop("tools", None)
-    if dialect.name == "native" and message.role == "assistant":
-        parsed = dialect.parse(message.content)
-        calls = [{"type": "function", "function": call.as_json()} for call in parsed.calls]
-        shown["content"] = parsed.answer or ""
-        return shown | ({"tool_calls": calls} if calls else {})
+def _tools(trace: Trace) -> list[Any]:
+    return [orjson.loads(tool) for message in trace.messages for tool in message.tools]
+
+
+def _conversation(trace: Trace, dialect: Dialect) -> list[JsonObject]:
+    """Its messages as chat templates take them: in their own form calls stand beside the text."""
+    native = dialect.name == "native"
+    steps = (step for turn in trace.turns for step in turn.steps)
+    shown: list[JsonObject] = []
+    place = 0  # of a result behind its reply
+    for message in trace.messages:
+        if message.role != "assistant":
+            shown.append(as_rendered(message, place))
+            place += 1
+            continue
+        place = 0
+        calls = [
+            call_as_rendered(call.name, call.arguments, number)
+            for number, call in enumerate(next(steps).calls if native else ())
+        ]
+        answer = dialect.parse(message.content).answer if native else None
+        said = {"role": "assistant", "content": answer or message.content}
+        shown.append(assistant_as_rendered(calls) if calls else said)
     return shown
 
 
-def encode_rounds(chat: "Chat", trace: Trace) -> "list[Encoded]":
+def encode_rounds(chat: "Chat", trace: Trace, dialect: Dialect) -> "list[Encoded]":
     """A sample for each reply of a conversation (003 Appendix B.2): all before it as the chat
     template renders it, which may leave out earlier reasoning, then the reply, and 1 for its tokens
     alone."""
     rounds = []
+    conversation = _conversation(trace, dialect)
     for index, message in enumerate(trace.messages):
         if message.role == "assistant":
             prompt = chat.prompt(trace.messages[:index])
+            if chat.family is not None:
+                before = chat.rendered(conversation[:index], _tools(trace), opening=True)
+                prompt = chat.tokens(before)
             following = itertools.takewhile(
                 lambda message: message.role != "assistant", trace.messages[index + 1 :]
             )

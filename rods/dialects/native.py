@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rods.calls import Call
+from rods.canonical import JsonMapping, JsonObject
 from rods.dialects import NO_TOOLS, Message, Parsed, RoleAndText
 from rods.dialects.families import Family, family_of, named
 from rods.dialects.reading import Reader
@@ -136,6 +137,26 @@ class Native:
         for mark in self._marks:
             text = text.replace(mark, f"\\u{ord(mark[0]):04x}{mark[1:]}")
         return text
+
+
+def as_rendered(message: Message, place: int = 0) -> JsonObject:
+    """`message` as chat templates take it; the result of the call number `place` of its reply."""
+    shown: JsonObject = {"role": message.role, "content": message.content}
+    return shown | {"name": message.name, "tool_call_id": _id(place)} if message.name else shown
+
+
+def call_as_rendered(name: str, arguments: JsonMapping, place: int = 0) -> JsonObject:
+    """A call as chat templates take it, its arguments as a mapping."""
+    function = {"name": name, "arguments": dict(arguments)}
+    return {"id": _id(place), "type": "function", "function": function}
+
+
+def assistant_as_rendered(calls: Sequence[JsonMapping]) -> JsonObject:
+    return {"role": "assistant", "content": "", "tool_calls": list(calls)}
+
+
+def _id(place: int) -> str:
+    return f"call{place:05d}"  # nine characters: some templates take no other
 
 
 def family_in(folder: str, name: str = "") -> Family | None:

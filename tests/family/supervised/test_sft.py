@@ -5,6 +5,7 @@ import random
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
@@ -15,6 +16,7 @@ from datasets import load_dataset
 from safetensors.torch import load_file
 from trl import data_utils
 
+from bench.fixtures.chat_templates import saved
 from rods import dialects
 from rods.config import PolicySettings, read_config
 from rods.conversations import Persona
@@ -23,7 +25,7 @@ from rods.environments.loading import Environments
 from rods.episode.engine import Outcome, StepTrace, Trace, TurnTrace
 from rods.errors import EXIT_OK, EXIT_USER
 from rods.family.benchmarks.main import run as rods_eval
-from rods.family.supervised.sft import demonstrate, encode_rounds, fault, taught
+from rods.family.supervised.sft import _exported, demonstrate, encode_rounds, fault, taught
 from rods.tasks import OpenTask, scripted, task_lines
 from rods.trainer import torch_settings
 from rods.trainer.chat import Chat
@@ -330,7 +332,7 @@ def test_each_reply_is_learnt_once_token_by_token(generated: list[OpenTask]) -> 
     talk = chat()
     for trace in witnessed(generated[:2]):
         whole, mask = encode(talk, trace)
-        rounds = encode_rounds(talk, trace)
+        rounds = encode_rounds(talk, trace, dialects.load("hermes"))
         assert len(rounds) == len(replies(trace))
         learnt: list[int] = []
         for (tokens, own), reply in zip(rounds, replies(trace), strict=True):
@@ -362,7 +364,7 @@ def test_a_template_that_drops_earlier_reasoning_drops_it_from_the_history_alone
     ]
     said += [Message("user", "c"), Message("assistant", "<think>4 5</think>done")]
     trace = Trace("t", (), "finished", 1, tuple(said))
-    first, second = encode_rounds(dropping, trace)
+    first, second = encode_rounds(dropping, trace, dialects.load("hermes"))
     assert first[0][first[1].index(1) :] == [
         *talk.tokens("<think>1 2 3</think>done"),
         talk.tokenizer.eos_token_id,
@@ -429,3 +431,35 @@ def test_a_pass_shows_every_sample_once_and_small_backward_passes_add_up_to_the_
         weights.append(model.get_output_embeddings().weight.detach())
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
     assert torch.allclose(weights[0], weights[1], atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["gptoss", "qwen3_5_think", "glm4moe", "llama3_1"])
+def test_a_models_own_form_is_taught_as_rollouts_see_it_and_as_its_template_renders_it(
+    tmp_path: Path, name: str
+) -> None:
+    folder = saved(tmp_path / "policy", name)
+    policy = PolicySettings(kind="transformers", model=str(folder))
+    tasks = desk.generate(3, 2, 0, "small")
+    dialect = dialects.load("native", folder=policy.model)
+    assert dialect.name == "native"
+    (trace, *_) = demonstrate(tasks, policy, ENVIRONMENTS)
+    talk = Chat.load(folder, policy)
+    tokens, mask = encode(talk, trace)
+    own = talk.tokenizer.decode([t for t, learnt in zip(tokens, mask, strict=True) if learnt])
+    steps = [step for turn in trace.turns for step in turn.steps]
+    assert len(steps) > 2
+    for step in steps:
+        assert step.text in own
+    ends = [tokens[place] for place, (a, b) in enumerate(pairwise([*mask, 0])) if a > b]
+    assert len(ends) == len(steps) and set(ends) <= talk.ends
+    rounds = encode_rounds(talk, trace, dialect)
+    assert rounds[0][0] == tokens[: len(rounds[0][0])]
+    (line,) = _exported(tasks[0], trace, dialect, False)
+    whole = talk.tokenizer.apply_chat_template(
+        line["messages"], tools=line["tools"], tokenize=False
+    )
+    last = rounds[-1][0][: rounds[-1][1].index(1)]
+    shown = talk.tokenizer.decode(last).removesuffix(talk.opening)
+    assert whole.startswith(shown[: shown.rfind("assistant")])
+    called = [message for message in line["messages"] if message.get("tool_calls")]
+    assert len(called) == sum(bool(step.calls) for step in steps)
