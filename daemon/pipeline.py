@@ -43,7 +43,7 @@ from rods.daemon.authors.base import (
 )
 from rods.environments.base import Environment
 from rods.errors import BudgetSpent, InfrastructureError, UserError
-from rods.faults import FINAL, PATCHABLE, Reason
+from rods.faults import FINAL, OF_WORDS, PATCHABLE, Reason
 from rods.gates import check
 from rods.gates.ground_truth import Checked, abridged, brief
 from rods.gates.similarity import SimilarityIndex
@@ -249,7 +249,9 @@ class _Writing(Generic[V, A]):
         """Reports a failure. One that ends an attempt or a plan is added to the failure history and
         the blocklist, unless this is blind retry (no `pipeline.feedback`)."""
         if rejected.cause is not None and rejected.ends and self.config.pipeline.feedback:
-            self.assignment = self.assignment.after(rejected.cause)
+            # a model may find other words for the same functions
+            of_words = rejected.cause.type in OF_WORDS and self.config.pipeline.author == "llm"
+            self.assignment = self.assignment.after(rejected.cause, blocks=not of_words)
         rejected.attempt = self.assignment.attempt
         self.reject(rejected)
 

@@ -27,15 +27,7 @@ from rods.composing.records import BoundCall, ComposeError, Draft, Plan
 from rods.config import Gates
 from rods.daemon.authors.state_shapes import State
 from rods.environments.base import Environment, Results
-from rods.faults import (
-    ERROR_OF_VERDICT,
-    OF_WORDS,
-    Defect,
-    Failure,
-    GateRejection,
-    Reason,
-    verdict_of_gate,
-)
+from rods.faults import ERROR_OF_VERDICT, Defect, Failure, GateRejection, Reason, verdict_of_gate
 from rods.gates.ground_truth import Checked
 from rods.gates.similarity import SimilarityIndex
 from rods.tasks import AnyTask, OpenTask, Task, TaskType
@@ -83,12 +75,11 @@ class Assignment(Generic[V]):
         """What its chance is keyed by."""
         return self.random_seed, self.pick, self.index, self.attempt
 
-    def after(self, error: ComposeError) -> "Assignment[V]":
-        """The assignment of whoever learns from `error`."""
+    def after(self, error: ComposeError, *, blocks: bool = True) -> "Assignment[V]":
+        """The assignment of whoever learns from `error`, which blocks its functions or not."""
         if error in self.failures:
             return self
-        functions = () if error.type in OF_WORDS else error.functions
-        blocked = self.blocked.union(functions)
+        blocked = self.blocked.union(error.functions if blocks else ())
         return replace(self, failures=(*self.failures, error), blocked=blocked)
 
     def shown(self, usual: int) -> int:

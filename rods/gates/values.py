@@ -336,14 +336,16 @@ class Referent:
         if self.amount:
             return "" if _refers(text, nouns | AMOUNTS, None) else "nobody says how much"
         refers: bool | None = None
-        nouns |= self.nouns
-        others = set(named - nouns)  # "a flight to Oslo" is a definite one
+        wide = nouns | self.nouns
+        others = set(named - wide)  # "a flight to Oslo" is a definite one
         others |= set() if self.identifies else NUMBERS  # "its number" is none of a stand
         apart = text.folded
         for value in filter(text.contains_exact, beside):
             apart = re.sub(rf"\bthe \w+ {re.escape(str(value).casefold())}(?!\w)", "", apart)
         for sentence in map(Text.of, SENTENCE.split(apart)):
-            now = _refers(sentence, nouns, others)
+            now = _refers(sentence, wide, others)
+            if now is False:  # "a mail" is no new one of what a description calls a mail box
+                now = _refers(sentence, nouns, others)
             if now is False and refers and any(map(sentence.contains_exact, elsewhere)):
                 continue
             refers = refers if now is None else now or (self.identifies and self.picked(sentence))

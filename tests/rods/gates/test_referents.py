@@ -276,7 +276,7 @@ def test_an_auxiliary_before_that_makes_it_no_relative_pronoun(text: str) -> Non
 
 
 def test_what_is_new_later_and_has_its_own_name_leaves_the_earlier_one_meant() -> None:
-    copied = Call("cp", {"destination": "copy.txt"})
+    copied = Call("sort", {"file_name": "copy.txt"})
     made = Call("touch", {"file_name": "overview.txt"})
     about = "The name of the file."
     first = "Open that file."
