@@ -227,23 +227,18 @@ class _Writing(Generic[V, A]):
     def _finished(self, task: V, planned: JsonMapping, checked: JsonMapping) -> V:
         """The variant, with its provenance and its seed's side of the split."""
         seed = self.assignment.seed
-        return replace(
-            task,
-            split=seed.split,
-            system=seed.system,
-            provenance={
-                **task.provenance,
-                "seed": seed.id,
-                "root": self.assignment.root.id,
-                "generation": self.assignment.generation,
-                **planned,
-                "attempts": self.assignment.attempt,
-                "model": self.author.name,
-                "prompts": dict(self.author.hashes),
-                **checked,
-            },
-            id="",
-        )
+        provenance = {
+            **task.provenance,
+            "seed": seed.id,
+            "root": self.assignment.root.id,
+            "generation": self.assignment.generation,
+            **planned,
+            "attempts": self.assignment.attempt,
+            "model": self.author.name,
+            "prompts": dict(self.author.hashes),
+            **checked,
+        }
+        return replace(task, split=seed.split, system=seed.system, provenance=provenance, id="")
 
     def _record(self, rejected: Rejection) -> None:
         """Reports a failure. One that ends an attempt or a plan is added to the failure history and

@@ -196,7 +196,7 @@ def _written_out(schema: Any, root: JsonMapping, depth: int = 0) -> Any:
         return schema
     reference = schema.get("$ref")
     if isinstance(reference, str):
-        target = _referred(root, reference) if depth < _DEPTH else {}
+        target = referred(root, reference) if depth < _DEPTH else None
         whole = target if isinstance(target, dict) else {}
         rest = {key: value for key, value in schema.items() if key != "$ref"}
         return {**_written_out(whole, root, depth + 1), **_written_out(rest, root, depth)}
@@ -205,9 +205,9 @@ def _written_out(schema: Any, root: JsonMapping, depth: int = 0) -> Any:
     }
 
 
-def _referred(root: JsonMapping, reference: str) -> Any:
+def referred(root: JsonMapping, reference: str) -> Any:
     """The part of the schema `root` that `reference` means: a JSON pointer ("#/$defs/Day",
-    "#/properties/a"), the whole ("#"), an anchor or an identifier. Empty where there is none."""
+    "#/properties/a"), the whole ("#"), an anchor or an identifier. None where there is none."""
     part = root
     try:
         if not reference.startswith("#/"):
@@ -217,7 +217,7 @@ def _referred(root: JsonMapping, reference: str) -> Any:
             name = key.replace("~1", "/").replace("~0", "~")
             part = part[int(name) if isinstance(part, list) else name]
     except (ReferencingError, LookupError, ValueError, TypeError):
-        return {}
+        return None
     return part
 
 

@@ -206,12 +206,8 @@ class Merger:
                 )
             if time.monotonic() > note_due:
                 note_due = math.inf
-                log.info(
-                    "waiting for the daemon",
-                    step=step,
-                    at_most_seconds=limit,
-                    command=f"rods-daemon {self.run.path}",
-                )
+                start = f"rods-daemon {self.run.path}"
+                log.info("waiting for the daemon", step=step, at_most_seconds=limit, command=start)
             if waiting is not None:
                 waiting()
             time.sleep(LOOK)

@@ -61,10 +61,8 @@ class Admission:
         except ValueError as error:
             return Refusal("schema", str(error))
         if not sound:
-            return Refusal(
-                "schema",
-                "it has no ground-truth calls and no witness: nothing says that it is sound",
-            )
+            what = "it has no ground-truth calls and no witness: nothing says that it is sound"
+            return Refusal("schema", what)
         generation = task.provenance.get("generation")
         if not isinstance(generation, int) or generation < 1:
             return Refusal(
@@ -264,7 +262,7 @@ def derive(
     kinds = [record["kind"] for record in merge.decisions]
     seqs = [candidate.seq for candidate in deferred]
     generated = len(merge.pool.generated)
-    closing = {
+    closing: Record = {
         "epoch": epoch,
         "step": step,
         "stage": stage,

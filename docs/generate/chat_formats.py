@@ -66,8 +66,10 @@ def _template_rows(tools: list[Tool]) -> Iterator[str]:
     yield "|---|---|---|---|---|---|---|---|"
     for name in chat_templates.names():
         form, parts, size = found(name, tools)
-        if not form:
-            yield f'| {name} | not known: refused; `dialect = "hermes"` | | | | | | |'
+        refused = [part.why for part in parts if part.verdict == "refused"]
+        if refused or not form:
+            why = refused[0].removesuffix(f" {tools[0].name}") if refused else "not known"
+            yield f"| {name} | {form or 'none'} | refused: {why} | | | | | |"
             continue
         signs = " | ".join(SIGNS[part.verdict] for part in parts[1:])
         yield f"| {name} | {form} | {signs} | {size:,} |"

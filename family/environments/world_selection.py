@@ -12,7 +12,7 @@ them.
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -45,6 +45,10 @@ def select_tasks(
 ) -> None:
     """Choose the worlds of a file that are trained on. Held-out tasks are kept as they are.
 
+    Worlds come by a draw from `random_seed` of which fewer are a part of more, or with `alike` by
+    how like they are to the held-out ones. Raises UserError where there are not so many worlds, or
+    none is held out to compare with.
+
     Args:
         file: A JSONL file of tasks in many worlds.
         out: The JSONL file of tasks to write.
@@ -55,30 +59,7 @@ def select_tasks(
     """
     other = () if without is None else read_tasks(without)
     tasks = list(read_tasks(file))
-    chosen = select(
-        tasks, worlds=worlds, without=other, mode=mode, alike=alike, random_seed=random_seed
-    )
-    write_tasks(chosen, out, as_json)
-
-
-def select(
-    tasks: Sequence[AnyTask],
-    *,
-    worlds: int = 0,
-    without: Iterable[AnyTask] = (),
-    mode: ConversationMode | None = None,
-    alike: Alike | None = None,
-    random_seed: int = 0,
-) -> list[AnyTask]:
-    """The training tasks of the first `worlds` worlds (0: all), and all held-out ones, in their
-    order.
-
-    Worlds come by a draw from `random_seed` of which fewer are a part of more, or with `alike` by
-    how like they are to the held-out ones. None is taken that a training task of `without` is in.
-    `mode`: tasks whose user says everything at once, or is asked. Raises UserError where there are
-    not so many worlds, or none is held out to compare with.
-    """
-    barred = {task.environment.name for task in without if task.split not in HELD_OUT_SPLITS}
+    barred = {task.environment.name for task in other if task.split not in HELD_OUT_SPLITS}
     trained = [
         task
         for task in tasks
@@ -99,7 +80,8 @@ def select(
         names.sort(key=lambda name: (-scores[name] if alike == "most" else scores[name], name))
     chosen = set(names[: worlds or None])
     ids = {task.id for task in candidates if task.environment.name in chosen}
-    return [task for task in tasks if task.id in ids or task.split in HELD_OUT_SPLITS]
+    kept = [task for task in tasks if task.id in ids or task.split in HELD_OUT_SPLITS]
+    write_tasks(kept, out, as_json)
 
 
 def _mode(task: AnyTask) -> ConversationMode:

@@ -19,6 +19,7 @@ from rods.environments.base import Environment, Parameter, Tool
 from rods.errors import UserError, disk_error
 from rods.files import read_regular
 from rods.model_json import read_exact
+from rods.worlds.pinned import referred
 
 CATEGORIES = "categories.json"
 DEEPEST = 32  # references inside of references
@@ -308,10 +309,7 @@ def _inlined(schema: Any, root: JsonMapping, where: str, depth: int = 0) -> Any:
             for name, inner in schema.items()
             if name != "$defs"
         }
-    start, *path = str(schema["$ref"]).split("/")
-    target = root if start == "#" else None
-    for part in path:
-        target = target.get(part) if isinstance(target, dict) else None
+    target = referred(root, str(schema["$ref"]))
     if not isinstance(target, dict):
         raise UserError(
             f"refers to {str(schema['$ref'])[:80]!r}",

@@ -48,6 +48,7 @@ ORDER = {
 # Table 7, level by level
 CRITERIA = ("intent", "expected_tools", "no_hallucination", "no_redundancy", "efficiency")
 _MACHINE_WORD = re.compile(r"[a-z]+(?:_[a-z]+)+")
+_THIRD_PERSON = re.compile(r"(?<=ss|sh|ch|zz)es$|(?<=x)es$|(?<!s)s$")  # its ending
 _ISO = re.compile(r"\d{4}-\d\d-\d\d")
 
 
@@ -363,12 +364,7 @@ def _request(tool: Tool) -> str:
     """What a tool does, as it is asked for: "Books a seat on a flight." is to book a seat on a
     flight."""
     verb, _, rest = tool.summary.partition(" ")
-    if verb.endswith("ies"):
-        verb = f"{verb[:-3]}y"
-    elif verb.endswith(("sses", "shes", "ches", "xes", "zzes")):
-        verb = verb[:-2]
-    elif verb.endswith("s") and not verb.endswith("ss"):
-        verb = verb[:-1]
+    verb = _THIRD_PERSON.sub("", re.sub("ies$", "y", verb))
     return f"{verb[:1].lower()}{verb[1:]} {rest}".strip()
 
 

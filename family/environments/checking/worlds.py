@@ -301,13 +301,7 @@ def _names(tree: ast.Module) -> Iterator[Found]:
     }
     called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
     for node in nodes:
-        name = (
-            node.id
-            if isinstance(node, ast.Name)
-            else node.attr
-            if isinstance(node, ast.Attribute)
-            else ""
-        )
+        name = getattr(node, "id", getattr(node, "attr", ""))  # of a name, of an attribute
         loaded = isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
         if name.startswith("__") or (loaded and name in FORBIDDEN):
             yield _line(node), "builtins", f"uses {name}"

@@ -17,8 +17,8 @@ from rods.family.environments.procedural.skeletons import (
     STOCK,
     Attribute,
     Kind,
-    Linking,
     Skeleton,
+    Table,
     class_name,
     listed,
     one_of,
@@ -183,7 +183,7 @@ def plan(skeleton: Skeleton) -> dict[str, list[str]]:
     }
 
 
-def _tables(skeleton: Skeleton) -> tuple[Kind | Linking, ...]:
+def _tables(skeleton: Skeleton) -> tuple[Table, ...]:
     """Everything that a state holds."""
     return (*skeleton.kinds, skeleton.link)
 
@@ -203,9 +203,7 @@ def _stands(template: JsonMapping, values: Values) -> bool:
     return template.get("when", "noun") in values
 
 
-def _expanded(
-    skeleton: Skeleton, table: Kind | Linking, template: JsonMapping
-) -> Iterator[Operation]:
+def _expanded(skeleton: Skeleton, table: Table, template: JsonMapping) -> Iterator[Operation]:
     values = _values(skeleton, table)
     slots = _slots(skeleton, table)
     if not _stands(template, values):
@@ -233,9 +231,7 @@ def _expanded(
         )
 
 
-def _each(
-    what: str, skeleton: Skeleton, table: Kind | Linking
-) -> Iterator[tuple[Values, Sequence[Slot]]]:
+def _each(what: str, skeleton: Skeleton, table: Table) -> Iterator[tuple[Values, Sequence[Slot]]]:
     """Further values, and the slot of a value: one of each attribute or advance where that is asked
     for."""
     if what == "advance":
@@ -243,15 +239,9 @@ def _each(
             more = _worded(advance=advance.verb, after=advance.after)
             more |= {"before": repr(advance.before), "before_listed": listed(advance.before)}
             more["before_words"] = listed([words(stage) for stage in advance.before])
-            yield (
-                more
-                | (
-                    {"freed": skeleton.rules.stock}
-                    if advance.frees and skeleton.rules.stock
-                    else {}
-                ),
-                (),
-            )
+            if advance.frees and skeleton.rules.stock:
+                more["freed"] = skeleton.rules.stock
+            yield more, ()
     elif what and isinstance(table, Kind):
         for attribute in table.attributes:
             if attribute.settable or what == "attribute":
@@ -264,75 +254,76 @@ def _of(attribute: Attribute, optional: bool = False) -> Slot:
     return Slot(attribute.name, "value", attribute.name, attribute, optional)
 
 
-def _slots(skeleton: Skeleton, table: Kind | Linking) -> dict[str, Sequence[Slot]]:
+def _slots(skeleton: Skeleton, table: Table) -> dict[str, list[Slot]]:
     """What `takes` of an operation may name."""
     noun = table.noun
-    slots = {"key": (Slot(noun, "key", noun),), "count": (Slot("count", "count", noun),)}
+    slots = {"key": [Slot(noun, "key", noun)], "count": [Slot("count", "count", noun)]}
     if isinstance(table, Kind):
-        at = (table.at,) if table.at else ()
+        at = [table.at] if table.at else []
         return slots | {
-            "label": (Slot(table.label, "label", noun),),
-            "choice": (_of(_choice(table), optional=True),),
+            "label": [Slot(table.label, "label", noun)],
+            "choice": [_of(_choice(table), optional=True)],
             "values": [_of(attribute) for attribute in table.attributes],
             "at": [Slot(place, "key", place) for place in at],
             "at_label": [Slot(place, "label", place) for place in at],
         }
     for name, kind in (("holder", skeleton.holder), ("item", skeleton.item)):
-        slots |= {
-            name: (Slot(kind.noun, "key", kind.noun),),
-            f"{name}_label": (Slot(kind.noun, "label", kind.noun),),
-        }
-    extra = (_of(table.extra),) if table.extra else ()
-    return slots | {
-        "stage": (Slot("stage", "stage", noun, Attribute("stage", table.stages)),),
-        "extra": extra,
-    }
+        slots[name] = [Slot(kind.noun, "key", kind.noun)]
+        slots[f"{name}_label"] = [Slot(kind.noun, "label", kind.noun)]
+    slots["stage"] = [Slot("stage", "stage", noun, Attribute("stage", skeleton.link.stages))]
+    slots["extra"] = [_of(skeleton.link.extra)] if skeleton.link.extra else []
+    return slots
 
 
 @cache
-def _values(skeleton: Skeleton, table: Kind | Linking) -> Values:
+def _values(skeleton: Skeleton, table: Table) -> Values:
     """What the templates of a kind or of the links are filled with. A rule that the skeleton lacks
     has no values."""
     link = skeleton.link
     rules = skeleton.rules
-    holder = skeleton.holder
-    item = skeleton.item
-    values = {**skeleton.verbs, "about": skeleton.about, "entries": ENTRIES}
-    for name, noun in (
-        ("noun", table.noun),
-        ("holder", holder.noun),
-        ("item", item.noun),
-        ("link", link.noun),
-    ):
-        values |= _named(name, noun)
-    values |= {
+    values = {
+        **skeleton.verbs,
+        "about": skeleton.about,
+        "entries": ENTRIES,
         "kinds": listed([words(kind.plural) for kind in skeleton.kinds], "and"),
         "verb": link.verb,
+        "open": repr(link.open),
+        "phrase": link.phrase,
+        "described": link.described,
+        "more": f", {link.extra.name}={link.extra.name}" if link.extra else "",
     }
-    values |= {"open": repr(link.open), **_worded(first=link.stages[0])}
-    values |= {"phrase": link.phrase, "described": link.described}
-    values["more"] = f", {link.extra.name}={link.extra.name}" if link.extra else ""
-    values |= _named("place", skeleton.place.noun) if skeleton.place else {}
-    values |= {"removing": True} if any(kind.removable for kind in skeleton.kinds) else {}
-    values |= _worded(extra=link.extra.name) if link.extra else {}
-    rooms = {"limit": rules.limit, "capacity": rules.capacity}
-    values |= {name: most for name, most in rooms.items() if most is not None}
+    roles = zip(("holder", "item", "place"), skeleton.kinds, strict=False)
+    nouns = {"noun": table.noun, "link": link.noun} | {name: kind.noun for name, kind in roles}
+    for name, noun in nouns.items():
+        values |= _named(name, noun)
+    there = {
+        "limit": rules.limit,
+        "capacity": rules.capacity,
+        "removing": any(kind.removable for kind in skeleton.kinds),
+        "taken": not rules.stock and repr(link.taken),
+        "stock_most": rules.stock and STOCK[1],
+    }
+    worded = {
+        "first": link.stages[0],
+        "extra": link.extra.name if link.extra else "",
+        "stock": rules.stock,
+    }
     for name, bar in (("barred", rules.barred), ("unfit", rules.unfit)):
-        values |= _worded(**{name: bar[0], f"{name}_value": bar[1]}) if bar else {}
-    if rules.stock:
-        values |= _worded(stock=rules.stock) | {"stock_most": STOCK[1]}
-    else:
-        values["taken"] = repr(link.taken)
+        if bar:
+            worded |= zip((name, f"{name}_value"), bar, strict=True)
     if rules.charge:
-        low = next(
-            attribute.low for attribute in holder.attributes if attribute.name == rules.charge[0]
+        worded["charge"], values["amount"] = rules.charge
+        values["charge_low"] = next(
+            attribute.low
+            for attribute in skeleton.holder.attributes
+            if attribute.name == worded["charge"]
         )
-        values |= _worded(charge=rules.charge[0]) | {"amount": rules.charge[1], "charge_low": low}
     if isinstance(table, Kind):
-        values |= _worded(label=table.label, labels=plural(table.label), choice=_choice(table).name)
-        values |= _worded(at=table.at) if table.at else {}
-        values |= {"removable": True} if table.removable else {}
-    return values
+        worded |= {"label": table.label, "labels": plural(table.label), "at": table.at}
+        worded["choice"] = _choice(table).name
+        there["removable"] = table.removable
+    values |= {name: value for name, value in there.items() if value}
+    return values | _worded(**{name: word for name, word in worded.items() if word})
 
 
 def _named(name: str, noun: str) -> dict[str, str]:

@@ -40,20 +40,26 @@ class Attribute:
 
 
 @frozen
-class Kind:
+class Table:
+    """What a state has a table of, called by one `noun`."""
+
+    noun: str
+
+    @property
+    def plural(self) -> str:
+        return plural(self.noun)
+
+
+@frozen
+class Kind(Table):
     """A kind of things. Each has a `label`, which is its own and never changes, and attributes;
     `at` is the kind of place that it is in ("": none)."""
 
-    noun: str
     label: str
     labels: tuple[str, ...]
     attributes: tuple[Attribute, ...]
     at: str = ""
     removable: bool = False
-
-    @property
-    def plural(self) -> str:
-        return plural(self.noun)
 
 
 @frozen
@@ -68,20 +74,15 @@ class Advance:
 
 
 @frozen
-class Linking:
+class Linking(Table):
     """What links a holder with an item: made by `verb`, in the first of its `stages`."""
 
-    noun: str
     verb: str
     phrase: str
     described: str
     stages: tuple[str, ...]
     advances: tuple[Advance, ...]
     extra: Attribute | None
-
-    @property
-    def plural(self) -> str:
-        return plural(self.noun)
 
     @property
     def open(self) -> tuple[str, ...]:
@@ -242,7 +243,7 @@ def draw_state(skeleton: Skeleton, random_seed: int, *keys: str | int) -> JsonOb
     state: JsonObject = {kind.plural: {} for kind in skeleton.kinds}
     state |= {link.plural: {}, "next": 1}
 
-    def enter(table: Kind | Linking, entry: JsonMapping) -> None:
+    def enter(table: Table, entry: JsonMapping) -> None:
         state[table.plural][f"{prefix(table.noun)}{state['next']}"] = dict(entry)
         state["next"] += 1
 

@@ -13,11 +13,13 @@ from typing import Any
 
 import pytest
 
+from bench.fixtures import chat_templates
 from rods import dialects
 from rods.buffers.checkpoints import UNSTARTED, Checkpoints
 from rods.buffers.run.creation import create_run
 from rods.calls import Call
 from rods.config import PolicySettings, parse_config
+from rods.dialects.native import family_in
 from rods.dialects.served import Served, reply_text
 from rods.family.benchmarks.folder import episodes
 from rods.family.benchmarks.main import run
@@ -232,10 +234,17 @@ def test_variables_of_a_template_are_a_json_object(
     assert "--chat-template-kwargs: is no JSON object" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "template", [pytest.param("qwen3", marks=pytest.mark.slow), pytest.param("", id="no tools")]
+)
 def test_weights_and_a_run_s_policy_play_by_their_own_chat_template(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    template: str,
 ) -> None:
-    model = saved(tmp_path / "model")
+    folder = tmp_path / "model"
+    model = chat_templates.saved(folder, template) if template else saved(folder)
     file = tmp_path / "tasks.jsonl"
     file.write_bytes(task_lines(tasks()[:2]))
     used: list[tuple[Path, PolicySettings | None]] = []
@@ -246,7 +255,7 @@ def test_weights_and_a_run_s_policy_play_by_their_own_chat_template(
 
     whole = Chat.load
     monkeypatch.setattr(Chat, "load", seen)
-    limits = ["--tasks", str(file), "--max-tokens", "8", "--max-context", "6000"]
+    limits = ["--tasks", str(file), "--max-tokens", "8", "--max-context", "600"]
     own = {"kind": "transformers", "model": str(model), "chat_template_kwargs": {"mood": "plain"}}
     create_run(
         tmp_path / "run",
@@ -261,6 +270,8 @@ def test_weights_and_a_run_s_policy_play_by_their_own_chat_template(
     policy = trained["settings"]["policy"]
     assert policy["chat_template_kwargs"] == {"mood": "plain"}
     assert trained["card"]["history"] == "tokens"
+    (first, *_), *_ = [episode.result["trace"]["messages"] for episode in episodes(tmp_path / "r")]
+    assert bool(first.get("tools")) == bool(template) == ("<tools>" not in first["content"])
     weights = ["--weights", str(model), "--protocol", "native"]
     weights += ["--chat-template-kwargs", '{"mood": "plain"}']
     found = reported(capsys, "run", str(tmp_path / "e"), *weights, *limits)
@@ -271,3 +282,4 @@ def test_weights_and_a_run_s_policy_play_by_their_own_chat_template(
         assert settings is not None
         assert (settings.dialect, settings.chat_template_kwargs) == ("native", {"mood": "plain"})
         assert Path(settings.model) == folder.resolve()
+        assert (family_in(settings.model, settings.family) is not None) == bool(template)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +14,7 @@ from rods.conversations import Script
 from rods.errors import UserError
 from rods.family.environments.procedural.operations import documentation, operations
 from rods.family.environments.procedural.skeletons import draw_skeleton
-from rods.family.environments.world_selection import likeness, select
+from rods.family.environments.world_selection import likeness, select_tasks
 from rods.tasks import AnyTask, OpenTask, read_tasks, task_lines
 from tests.environments import Late
 
@@ -43,6 +45,20 @@ TASKS = Late(
     lambda: [task(number, place, number >= 36) for number in range(40) for place in range(4)]
 )
 HELD_OUT = Late(lambda: [one for one in TASKS if one.split == "test"])
+
+
+def select(
+    tasks: Sequence[AnyTask], *, without: Sequence[AnyTask] | None = None, **options: Any
+) -> list[AnyTask]:
+    """What `select_tasks` makes of these tasks."""
+    with tempfile.TemporaryDirectory() as scratch:
+        file, other, out = (Path(scratch) / name for name in ("tasks", "other", "out"))
+        file.write_bytes(task_lines(tasks))
+        if without is not None:
+            other.write_bytes(task_lines(without))
+            options["without"] = other
+        select_tasks(file, out, **options)
+        return list(read_tasks(out))
 
 
 def names(tasks: Sequence[AnyTask]) -> set[str]:
