@@ -88,8 +88,8 @@ class Text:
         return bool(parts) and all(map(self.contains_exact, parts))
 
     def contains_any_form(self, value: Any) -> bool:
-        """Whether the text says `value` or another form of the same: a date, a unit, an identifier
-        in plain words, "the last" for 1. A list or an object is told when each of its leaves is."""
+        """Whether the text says `value` or another form of the same: a date, an identifier in plain
+        words, "the last" for 1. A list or an object is told when each of its leaves is."""
         if self.contains_exact(value):
             return True
         if isinstance(value, (list, dict)):
@@ -97,15 +97,17 @@ class Text:
             return bool(parts) and all(map(self.contains_any_form, parts))
         if isinstance(value, str):
             words = " ".join(part for part in _HUMPS.split(value) if part)
-            units = WORDS["units"].get(value.strip().casefold(), ())
-            if any(map(self.contains_exact, units)):
-                return True
             return self._dates(value) or (words != value and self.contains_exact(words))
         return (
             not isinstance(value, bool)
             and value == 1
             and not _ONCE.isdisjoint(WORD.findall(self.folded))
         )
+
+    def says_unit(self, value: Any) -> bool:
+        """Whether `value` is a unit's sign that the text says in words: "feet" for "ft"."""
+        words = WORDS["units"].get(value, ()) if isinstance(value, str) else ()
+        return any(map(self.contains_exact, words))
 
     def covers(self, leaf: Any) -> bool:
         """Whether a leaf of an argument needs no mention, or is mentioned."""

@@ -42,7 +42,7 @@ SHARE = 0.7  # of the words of such a text that must be found
 def grounding(environment: Environment, task: Task, results: Results) -> list[Reason]:
     """The arguments whose values nobody can know; empty when there are none. `results` are those of
     the ground truth. Without forks, what tools would show counts only as far as the calls
-    themselves ask."""
+    themselves ask. That "feet" says "ft" is a doubt."""
     tools = environment.tools()
     reasons: list[Reason] = []
     texts: list[Text] = []
@@ -65,13 +65,9 @@ def grounding(environment: Environment, task: Task, results: Results) -> list[Re
                     shows(environment, task.state, earlier, script, usable, name, leaf)
                     for leaf in lost
                 ):
-                    reasons.append(
-                        Reason(
-                            f"{call.name}: nobody says {name}={value!r}, and nothing shows it",
-                            turn,
-                            index,
-                        )
-                    )
+                    why = f"{call.name}: nobody says {name}={value!r}, and nothing shows it"
+                    units = all(any(text.says_unit(leaf) for text in texts) for leaf in lost)
+                    reasons.append(Reason(why, turn, index, doubt=units))
             outputs.append(Output((turn, index), call, results[turn][index]))
             earlier.append(call)
     return reasons
