@@ -34,6 +34,8 @@ from rods.calls import Call, parse_python_call
 from rods.composing.catalogue import catalogue_for
 from rods.composing.parse_wording import read
 from rods.dialects import Message, load
+from rods.dialects.families import families
+from rods.dialects.native import Native
 from rods.environments.base import Result
 from rods.environments.loading import Environments
 from rods.episode.diagnosis import diagnose
@@ -274,6 +276,7 @@ def readers() -> dict[str, tuple[Reader, tuple[str, ...]]]:
     """Each reader of a model's text, and what may stand before what is repeated."""
     return {
         **{f"dialect {name}": (load(name).parse, around) for name, around in DIALECTS.items()},
+        **_native(),
         "calls in Python": (
             _refusing(partial(parse_python_call, parameters={})),
             ("", "a(b=", "a(b='", "a(b=["),
@@ -321,6 +324,19 @@ DIALECTS: dict[Literal["tags", "hermes", "compact"], tuple[str, ...]] = {
     ),
     "compact": ("", "! a ", "! a b= ", '! a b= "', "! a b= ["),
 }
+
+
+def _native() -> dict[str, tuple[Reader, tuple[str, ...]]]:
+    """A family of each grammar, behind nothing, thinking, a call's opening, and half a call."""
+    by_grammar = {family.grammar: family for family in reversed([*families().values()])}
+    found: dict[str, tuple[Reader, tuple[str, ...]]] = {}
+    for family in by_grammar.values():
+        dialect = Native(family)
+        written = dialect.write([Call("ls", {"path": "a"})])
+        think = family.think[0] if family.think else ""
+        around = ("", think, family.open, written[: written.index("a", len(written) // 2)])
+        found[f"family {family.name}"] = (dialect.parse, tuple(dict.fromkeys(around)))
+    return found
 
 
 def _refusing(reader: Reader) -> Reader:

@@ -59,16 +59,26 @@ def check(chat: Chat, dialect: Dialect, tools: Sequence[Tool]) -> None:
 def of_policy(
     config: Config, players: Players, tasks: Sequence[AnyTask]
 ) -> tuple[list[Finding], int]:
-    """What the chat template of a policy makes of a conversation with the tools of the first of
-    `tasks`, and the tokens of the longest first prompt among them (0: it cannot be rendered).
-    Raises UserError where there is no chat template, or none that is known."""
+    """The form of a policy's calls, what its chat template makes of a conversation with the tools
+    of the first of `tasks`, and the tokens of the longest first prompt among them (0: it cannot be
+    rendered). Raises UserError where there is no chat template, or none that is known."""
     chat = Chat.load(Path(config.policy.model), config.policy)
-    found = parts(chat, *shown(config, players, tasks[0]))
+    dialect, tools = shown(config, players, tasks[0])
+    found = parts(chat, dialect, tools)
+    findings = [_form(chat, config.policy.dialect, dialect), *(part.finding() for part in found)]
     if any(part.verdict == "refused" for part in found):
-        return [part.finding() for part in found], 0
+        return findings, 0
     first = (next(players.scored(task, config).engine()) for task in tasks[:SAMPLE])
     prompts = (chat.prompt(need.messages) for need in first if isinstance(need, NeedText))
-    return [part.finding() for part in found], max(map(len, prompts), default=0)
+    return findings, max(map(len, prompts), default=0)
+
+
+def _form(chat: Chat, named: str, dialect: Dialect) -> Finding:
+    if chat.family is not None:
+        return Finding("the form", True, f"{chat.family.name}, that of {chat.family.title}")
+    if named == "native":
+        return Finding("the form", None, f"{dialect.name}: the template documents no tools")
+    return Finding("the form", True, dialect.name)
 
 
 def shown(config: Config, players: Players, task: AnyTask) -> tuple[Dialect, list[Tool]]:

@@ -9,11 +9,15 @@ import pytest
 
 from bench.fixtures.chat_templates import names, template, tokenizer
 from rods import dialects
+from rods.config import Config, parse_config
 from rods.dialects import Message
+from rods.dialects.families import family_of
 from rods.errors import UserError
+from rods.players import Players
 from rods.trainer import fit
 from rods.trainer.chat import Chat
-from tests.environments import load
+from rods.worlds.sources import load_tasks
+from tests.environments import ENVIRONMENTS, load
 
 TOOLS = list(load("desk").tools().values())[:4]
 HERMES = dialects.load("hermes")
@@ -97,3 +101,76 @@ def test_the_models_own_end_tokens_end_a_reply(tmp_path: Path) -> None:
     assert Chat(made, tmp_path).ends == {*ids, made.eos_token_id}
     (tmp_path / "generation_config.json").write_text(json.dumps({"eos_token_id": ids[0]}))
     assert Chat(made, tmp_path).ends == {ids[0], made.eos_token_id}
+
+
+def configured(folder: Path, **policy: object) -> Config:
+    return parse_config(
+        {
+            "data": {"tasks": "desk-small", "train": 2, "held_out": 1},
+            "policy": {"kind": "transformers", "model": str(folder), **policy},
+        },
+        where="test",
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "policy", "form"),
+    [
+        ("qwen2_5", {}, "ok   the form: qwen, that of Qwen2.5"),
+        ("gemma3", {}, "note the form: hermes: the template documents no tools"),
+        ("gemma3", {"dialect": "tags"}, "ok   the form: tags"),
+        ("qwen3_instruct_2507", {"family": "granite4"}, "ok   the form: granite4"),
+    ],
+)
+def test_plans_and_doctors_say_the_form_the_parts_and_the_tokens(
+    tmp_path: Path, name: str, policy: dict[str, str], form: str
+) -> None:
+    tokenizer(template(name)).save_pretrained(tmp_path)
+    config = configured(tmp_path, **policy)
+    tasks = load_tasks(config.data, tmp_path)
+    found, longest = fit.of_policy(config, Players(ENVIRONMENTS, config), tasks)
+    assert str(found[0]).startswith(form) and len(found) == 7
+    assert all(finding.ok is not False for finding in found) and longest > 1_000
+
+
+def test_a_family_that_no_table_has_and_a_template_of_unknown_form_are_refused(
+    tmp_path: Path,
+) -> None:
+    tokenizer(template("muse_glimmer")).save_pretrained(tmp_path)
+    with pytest.raises(UserError, match=r'no family here has.*policy\.dialect = "hermes"'):
+        Chat.load(tmp_path, configured(tmp_path).policy)
+    with pytest.raises(UserError, match=r"no family.*'gwen'.*qwen"):
+        Chat.load(tmp_path, configured(tmp_path, family="gwen").policy)
+
+
+def test_a_template_that_rewrites_calls_gives_way_to_trls_for_training(tmp_path: Path) -> None:
+    """The first Qwen3's: the call of the last message has empty thinking before it."""
+    tokenizer(template("qwen3")).save_pretrained(tmp_path)
+    chat = Chat.load(tmp_path, configured(tmp_path).policy)
+    assert chat.tokenizer.chat_template == template("qwen3_training")
+    plain = Chat.load(tmp_path, configured(tmp_path, dialect="hermes").policy)
+    assert plain.tokenizer.chat_template == template("qwen3")
+
+
+def test_variables_of_the_template_are_given_to_it(tmp_path: Path) -> None:
+    tokenizer(template("qwen3")).save_pretrained(tmp_path)
+    quiet = {"chat_template_kwargs": {"enable_thinking": False}}
+    off = Chat.load(tmp_path, configured(tmp_path, **quiet).policy)
+    on = Chat.load(tmp_path, configured(tmp_path).policy)
+    opened = [chat.opened([Message("user", "Begin.")]) for chat in (off, on)]
+    assert opened[0].endswith("<think>\n\n</think>\n\n") and "<think>" not in opened[1]
+
+
+def test_an_end_that_opens_the_next_message_stands_in_the_context(tmp_path: Path) -> None:
+    """A policy of GLM that ended with <|endoftext|> where the template has <|user|>."""
+    family = family_of(template("glm4moe"))
+    assert family is not None
+    made = tokenizer(template("glm4moe"), *family.ends)
+    chat = Chat(made, tmp_path, family)
+    user, eos = made.convert_tokens_to_ids(["<|user|>", "<|endoftext|>"])
+    shown = [Message("user", "Go on.")]
+    assert chat.closing(shown) == user and user in chat.ends
+    assert chat.continuation(shown, user) == chat.continuation(shown)
+    assert chat.continuation(shown, eos) == [user, *chat.continuation(shown)]
+    result = [Message("tool", "done", name="ls")]
+    assert made.decode([chat.closing(result)]) == "<|observation|>"
