@@ -43,7 +43,7 @@ from rods.daemon.authors.base import (
 )
 from rods.environments.base import Environment
 from rods.errors import BudgetSpent, InfrastructureError, UserError
-from rods.faults import FINAL, PATCHABLE
+from rods.faults import FINAL, OF_WORDS, PATCHABLE, Reason
 from rods.gates import check
 from rods.gates.ground_truth import Checked, abridged, brief
 from rods.gates.similarity import SimilarityIndex
@@ -244,7 +244,9 @@ class _Writing(Generic[V, A]):
         """Reports a failure. One that ends an attempt or a plan is added to the failure history and
         the blocklist, unless this is blind retry (no `pipeline.feedback`)."""
         if rejected.cause is not None and rejected.ends and self.config.pipeline.feedback:
-            self.assignment = self.assignment.after(rejected.cause)
+            # a model may find other words for the same functions
+            of_words = rejected.cause.type in OF_WORDS and self.config.pipeline.author == "llm"
+            self.assignment = self.assignment.after(rejected.cause, blocks=not of_words)
         rejected.attempt = self.assignment.attempt
         self.reject(rejected)
 
@@ -411,16 +413,25 @@ class _Staged(_Writing[Task, StagedAuthor]):
             raise Rejection(
                 stage, "infrastructure", str(error), abridged(task).as_json()
             ) from error
-        if checked.rejections:
+        doubts = self._doubts(checked)
+        if checked.rejections and not doubts:
             raise Rejection.at_gates(stage, checked.rejections, draft, abridged(task).as_json())
         if not self.config.pipeline.judge:
             return FormedTask(texts, task, checked)
         judgement = await self._in_stage(
-            stage, self.author.judge(assignment, draft, task, checked.results), draft
+            stage, self.author.judge(assignment, draft, task, checked.results, **doubts), draft
         )
         if judgement.defects:
             raise Rejection.by_judge(stage, judgement, draft, abridged(task).as_json())
         return FormedTask(texts, task, checked, judgement.reason)
+
+    def _doubts(self, checked: Checked) -> dict[str, list[Reason]]:
+        """What the judge is asked to settle, as an argument of `judge`: where a model writes all
+        that the gates object to, if none of it is certain; else nothing."""
+        settings = self.config.pipeline
+        doubts = [reason for closed in checked.rejections for reason in closed.reasons]
+        weighed = settings.judge and settings.author == "llm" and bool(doubts)
+        return {"doubts": doubts} if weighed and all(each.doubt for each in doubts) else {}
 
     async def _in_stage(self, stage: StageName, work: Awaitable[T], draft: Draft) -> T:
         """Awaits one author's work; its ComposeError becomes a Rejection of this stage."""

@@ -88,6 +88,12 @@ ERROR_OF_VERDICT: Mapping[Verdict, ErrorType] = {
 }
 
 
+# A user's words are at fault, and no function.
+OF_WORDS: frozenset[str] = frozenset(
+    {"query_gen_failed", "query_verify_failed", "query_verify_no_tag"}
+)
+
+
 def verdict_of_gate(gate: Gate) -> Verdict:
     """Where a fault lies that `gate` finds."""
     return "query_fixable" if gate in get_args(WordGate) else "gt_unfixable"
@@ -137,11 +143,12 @@ SUCCESSES: frozenset[Label] = frozenset({"pass", "correct_abstention"})
 @frozen
 class Reason:
     """What a gate objects to. `turn` and `call` (from 0) say where; None: the whole task, or the
-    whole turn."""
+    whole turn. `doubt`: what rules know of words does not settle it, and a judge may."""
 
     text: str
     turn: int | None = None
     call: int | None = None
+    doubt: bool = False
 
     def __str__(self) -> str:
         if self.turn is None:

@@ -27,7 +27,7 @@ from rods.composing.records import BoundCall, ComposeError, Draft, Plan
 from rods.config import Gates
 from rods.daemon.authors.state_shapes import State
 from rods.environments.base import Environment, Results
-from rods.faults import ERROR_OF_VERDICT, Defect, Failure, GateRejection, verdict_of_gate
+from rods.faults import ERROR_OF_VERDICT, Defect, Failure, GateRejection, Reason, verdict_of_gate
 from rods.gates.ground_truth import Checked
 from rods.gates.similarity import SimilarityIndex
 from rods.tasks import AnyTask, OpenTask, Task, TaskType
@@ -75,13 +75,12 @@ class Assignment(Generic[V]):
         """What its chance is keyed by."""
         return self.random_seed, self.pick, self.index, self.attempt
 
-    def after(self, error: ComposeError) -> "Assignment[V]":
-        """The assignment of whoever learns from `error`."""
+    def after(self, error: ComposeError, *, blocks: bool = True) -> "Assignment[V]":
+        """The assignment of whoever learns from `error`, which blocks its functions or not."""
         if error in self.failures:
             return self
-        return replace(
-            self, failures=(*self.failures, error), blocked=self.blocked.union(error.functions)
-        )
+        blocked = self.blocked.union(error.functions if blocks else ())
+        return replace(self, failures=(*self.failures, error), blocked=blocked)
 
     def shown(self, usual: int) -> int:
         """The most tools that the variant shows where `usual` are shown otherwise: no more than its
@@ -167,10 +166,16 @@ class StagedAuthor(Author, Protocol):
         run has to give them again."""
 
     async def judge(
-        self, assignment: StagedAssignment, draft: Draft, task: Task, results: Results | None = None
+        self,
+        assignment: StagedAssignment,
+        draft: Draft,
+        task: Task,
+        results: Results | None = None,
+        doubts: Sequence[Reason] = (),
     ) -> Judgement:
         """Stage IV's last gate, asked again after stage V. `results`: of the gates' run (None: it
-        did not run)."""
+        did not run). `doubts`: what gates hold against the words, and only a reader can settle;
+        there are some only where a model writes."""
 
 
 @frozen

@@ -6,7 +6,7 @@ service stays responsive.
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from functools import partial
@@ -19,7 +19,7 @@ from rods.composing.records import ComposeError, Draft, Plan
 from rods.daemon.authors.base import Asking, Judgement, StagedAssignment, T, Texts, in_thread
 from rods.daemon.authors.state_shapes import State
 from rods.environments.base import Environment, Results, kept
-from rods.faults import Defect
+from rods.faults import Defect, Reason
 from rods.gates.texts import style
 from rods.tasks import Task, TaskType
 
@@ -141,7 +141,12 @@ class ProceduralAuthor:
         )
 
     async def judge(
-        self, assignment: StagedAssignment, draft: Draft, task: Task, results: Results | None = None
+        self,
+        assignment: StagedAssignment,
+        draft: Draft,
+        task: Task,
+        results: Results | None = None,
+        doubts: Sequence[Reason] = (),
     ) -> Judgement:
         defects = style(task, self.catalogue.book.longest + wording.SLACK)
         if task.type == "long_context" and not task_types.lengthened(task, draft):

@@ -7,7 +7,7 @@ does not know, change a type, replace an object by something else, or use a word
 numbers are keys. An empty object tells nothing about its entries: there only the environment
 knows."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from rods.analysis import containment
@@ -25,6 +25,7 @@ RefusalKind = Literal[
 ]
 State = JsonMapping  # of a world, or a part of one: JSON
 Path = tuple[str, ...]
+Kin = Mapping[str, Sequence[Any]]  # the entries of all maps of one name
 # characters of one text in a patch, and entries of one list or object: no world needs more
 LARGEST = 20_000
 KINDS: Mapping[type, str] = {
@@ -57,7 +58,11 @@ def is_map(value: State, *, record: bool) -> bool:
 
 def refusals(state: State, patch: State) -> list[PatchRefusal]:
     """Where `patch` has another shape than `state`; empty when it fits."""
-    return list(_in_object(state, patch, (), record=True))
+    kin: dict[str, list[Any]] = {}
+    for path, keyed in walk(state):
+        if path and isinstance(keyed, Mapping):
+            kin.setdefault(path[-1], []).extend(keyed.values())
+    return list(_in_object(state, patch, (), kin, record=True))
 
 
 def walk(value: Any, where: Path = (), *, record: bool = True) -> Iterator[tuple[Path, Any]]:
@@ -97,7 +102,9 @@ def nested(path: Path, value: Any) -> JsonObject:
     return patch
 
 
-def _in_object(old: State, new: State, where: Path, *, record: bool) -> Iterator[PatchRefusal]:
+def _in_object(
+    old: State, new: State, where: Path, kin: Kin, *, record: bool
+) -> Iterator[PatchRefusal]:
     if len(new) > LARGEST:
         yield PatchRefusal("too_large", where, f"{len(new)} entries")
         return
@@ -106,7 +113,7 @@ def _in_object(old: State, new: State, where: Path, *, record: bool) -> Iterator
     for key, value in new.items():
         here = (*where, key)
         if key in old:
-            yield from _in_value(old[key], value, here, record=keyed)
+            yield from _in_value(old[key], value, here, kin, record=keyed)
         elif not old and where:
             continue  # an empty object: nothing is known about its entries
         elif not keyed and not numbers:
@@ -115,14 +122,17 @@ def _in_object(old: State, new: State, where: Path, *, record: bool) -> Iterator
         elif numbers and not key.isdecimal():
             yield PatchRefusal("bad_key", here, f"keys are numbers here, such as {next(iter(old))}")
         else:
-            yield from _in_new_entry(old, value, here)
+            yield from _in_new_entry(old, value, here, kin)
 
 
-def _in_new_entry(old: State, value: Any, where: Path) -> Iterator[PatchRefusal]:
-    """A new entry of a map must be like one of those that are there, with all its fields."""
-    for model in old.values():
+def _in_new_entry(old: State, value: Any, where: Path, kin: Kin) -> Iterator[PatchRefusal]:
+    """A new entry of a map must be like one of those that are there, or in another map of this
+    name (a file in a folder that holds folders only), with all its fields."""
+    for model in (*old.values(), *kin.get(where[-2] if len(where) > 1 else "", ())):
         if isinstance(model, Mapping) and isinstance(value, Mapping):
-            if set(model) == set(value) and not list(_in_object(model, value, where, record=True)):
+            if set(model) == set(value) and not list(
+                _in_object(model, value, where, kin, record=True)
+            ):
                 return
         elif _kind(model) == _kind(value):
             return
@@ -135,10 +145,10 @@ def _in_new_entry(old: State, value: Any, where: Path) -> Iterator[PatchRefusal]
     yield PatchRefusal("changed_type", where, f"a new entry must be like the others, {like}")
 
 
-def _in_value(old: Any, new: Any, where: Path, *, record: bool) -> Iterator[PatchRefusal]:
+def _in_value(old: Any, new: Any, where: Path, kin: Kin, *, record: bool) -> Iterator[PatchRefusal]:
     if isinstance(old, Mapping):
         if isinstance(new, Mapping):
-            yield from _in_object(old, new, where, record=record)
+            yield from _in_object(old, new, where, kin, record=record)
         else:
             yield PatchRefusal("clobbers", where, f"an object stands there, not {_kind(new)}")
     elif old is None:

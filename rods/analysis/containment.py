@@ -104,6 +104,11 @@ class Text:
             and not _ONCE.isdisjoint(WORD.findall(self.folded))
         )
 
+    def says_unit(self, value: Any) -> bool:
+        """Whether `value` is a unit's sign that the text says in words: "feet" for "ft"."""
+        words = WORDS["units"].get(value, ()) if isinstance(value, str) else ()
+        return any(map(self.contains_exact, words))
+
     def covers(self, leaf: Any) -> bool:
         """Whether a leaf of an argument needs no mention, or is mentioned."""
         unspoken = leaf is None or isinstance(leaf, bool) or leaf == ""

@@ -122,7 +122,8 @@ def unasked(environment: Environment, task: Task, results: Results) -> list[Reas
     readings = None if book.catalogue is None else read(book.catalogue, environment, task, results)
     unread = [place for place in doubtful if readings is None or not readings[place[0]]]
     return open_to_two + [
-        Reason(f"nobody asks for {task.calls[turn][index]}", turn, index) for turn, index in unread
+        Reason(f"nobody asks for {task.calls[turn][index]}", turn, index, doubt=True)
+        for turn, index in unread
     ]
 
 

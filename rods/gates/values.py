@@ -13,7 +13,17 @@ import re
 from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
-from rods.analysis.containment import IDENTIFIER, Text, akin, is_small, key_of, leaves, stem, stems
+from rods.analysis.containment import (
+    COMMON,
+    IDENTIFIER,
+    Text,
+    akin,
+    is_small,
+    key_of,
+    leaves,
+    stem,
+    stems,
+)
 from rods.analysis.flows import Output, entries
 from rods.analysis.plausible_calls import documented, shows, visible
 from rods.calls import Call
@@ -32,7 +42,7 @@ SHARE = 0.7  # of the words of such a text that must be found
 def grounding(environment: Environment, task: Task, results: Results) -> list[Reason]:
     """The arguments whose values nobody can know; empty when there are none. `results` are those of
     the ground truth. Without forks, what tools would show counts only as far as the calls
-    themselves ask."""
+    themselves ask. That "feet" says "ft" is a doubt."""
     tools = environment.tools()
     reasons: list[Reason] = []
     texts: list[Text] = []
@@ -55,13 +65,9 @@ def grounding(environment: Environment, task: Task, results: Results) -> list[Re
                     shows(environment, task.state, earlier, script, usable, name, leaf)
                     for leaf in lost
                 ):
-                    reasons.append(
-                        Reason(
-                            f"{call.name}: nobody says {name}={value!r}, and nothing shows it",
-                            turn,
-                            index,
-                        )
-                    )
+                    why = f"{call.name}: nobody says {name}={value!r}, and nothing shows it"
+                    units = all(any(text.says_unit(leaf) for text in texts) for leaf in lost)
+                    reasons.append(Reason(why, turn, index, doubt=units))
             outputs.append(Output((turn, index), call, results[turn][index]))
             earlier.append(call)
     return reasons
@@ -131,8 +137,11 @@ def ungrounded(
 POINTS = frozenset(
     re.findall(r"\w+", "this these those it its them they their there him his her he she same both")
 )
-# no conjunction or relative pronoun
-THAT = re.compile(r"(?<!s )\bthat\b(?! (?:an?|the|i|we|you|is|are|was|were|has|have|\w*[^su]s)\b)")
+# no conjunction or relative pronoun; "does that stock" has neither
+THAT = re.compile(
+    r"(?:(?<!s )|(?<=\bis )|(?<=['’]s )|(?<=\bwas )|(?<=\bhas )|(?<=\bdoes ))\bthat\b"
+    r"(?! (?:an?|the|i|we|you|is|are|was|were|has|have|\w*[^su]s)\b)"
+)
 DEFINITE = frozenset(("the", "my", "our", "your", "all"))
 INDEFINITE = frozenset(("a", "an", "any", "another", "some"))
 POSSESSIVE = ("'s", "’s", "s'", "s’")
@@ -149,6 +158,14 @@ IDENTIFIES = frozenset(
     ("id", "ids", "number", "no", "code", "key", "ref", "reference", "token", "index")
 )
 NUMBERS = frozenset(map(stem, IDENTIFIES)) - {"no"}
+# of arguments that nobody speaks of: whoever has logged in passes them on
+CREDENTIALS = frozenset(("token", "session", "credentials"))
+# what a description says of its thing: "Name of the file | to copy. No path …"
+ABOUT = re.compile(
+    r"\b(?:to|from|in|at|for|on|with|by|appeared|where|who|whose|is|are)\b|[^\w\s'’/]"
+)
+THING = re.compile(r"\b(?:of|identifies)\b")
+AS_WELL = "fits the words as well"  # the one fault of a referent that is certain
 NEAR = 3  # words after an article among which its noun stands
 
 
@@ -220,18 +237,36 @@ def is_amount(name: str, value: Any, keys: Set[Any]) -> bool:
     )
 
 
+def is_credential(name: str) -> bool:
+    """Whether an argument, by its name, is one that nobody speaks of."""
+    return not CREDENTIALS.isdisjoint(map(str.lower, PARTS.findall(name)))
+
+
 def nouns_of(names: Iterable[str]) -> set[str]:
     return {stem(part) for name in names for part in PARTS.findall(name)} - IDENTIFIES
+
+
+def noun_of(parameter: Parameter | None) -> str:
+    """What a parameter's description calls its value: "stock" for "Symbol of the stock to trade";
+    "" where it does not say so in three words."""
+    description = "" if parameter is None else parameter.description.strip().lower()
+    words = PARTS.findall(THING.split(ABOUT.split(description)[0])[-1])
+    nouns = [word for word in words if len(word) > 1 and word not in COMMON | IDENTIFIES]
+    return " ".join(nouns) if len(nouns) < NEAR + 1 else ""
 
 
 @frozen
 class Referent:
     """A value that a turn's words may refer to. `name`: of its argument, unless it was met under
-    quite another (a passenger may be a `member`, never a date); `own`: where it was met, `latest`
-    the last turn of it or its like; `rival`: a value that "that one" would mean as well, or rather,
-    `former`: one that "the same one" would; `telling`: what only its own records have."""
+    quite another (a passenger may be a `member`, never a date); `nouns`: the argument's own, with
+    that of its description; `noun`: the last of these, "" for none; `own`: where it was met,
+    `latest` the last turn of it or its like; `rival`: a value that "that one" would mean as well,
+    or rather, `former`: one that "the same one" would; `telling`: what only its own records
+    have."""
 
     name: str
+    nouns: Set[str]
+    noun: str
     identifies: bool
     amount: bool
     own: Sequence[Mention]
@@ -243,12 +278,8 @@ class Referent:
     @property
     def words(self) -> str:
         """How a user may refer to it; "" where no words would tell it from others."""
-        noun = (
-            " ".join(
-                part.lower() for part in PARTS.findall(self.name) if part.lower() not in IDENTIFIES
-            )
-            or "one"
-        )
+        parts = map(str.lower, PARTS.findall(self.name))
+        noun = self.noun or " ".join(part for part in parts if part not in IDENTIFIES) or "one"
         if noun.endswith("s") and not self.amount and not noun.endswith(("ss", "us", "is")):
             noun = noun.removesuffix("s")  # a list's name, of one of it
         names = [
@@ -273,12 +304,20 @@ class Referent:
         return placed or any(text.contains_any_form(leaf) for leaf in self.telling.values())
 
     def fault(
-        self, text: Text, turn: int, named: Set[str], beside: Sequence[Any], *, understood: bool
+        self,
+        text: Text,
+        turn: int,
+        named: Set[str],
+        beside: Sequence[Any],
+        elsewhere: Sequence[Any] = (),
+        *,
+        understood: bool,
     ) -> str:
         """Why the words `text` of `turn` do not determine it; "" where they do. `named` are nouns
         of whatever was met, `beside` the values that the call has beside it: "the flight 537" is no
-        other flight. What the phrase book explains (`understood`) refers by itself, though not to
-        one of two that were named last."""
+        other flight. Of other calls of the turn are the values `elsewhere`: "a new file named b" is
+        theirs. What the phrase book explains (`understood`) refers by itself, though not to one of
+        two that were named last."""
         picked = self.picked(text)
         nouns = nouns_of([self.name, *(mention.name for mention in self.own)])
         rival = (
@@ -287,29 +326,34 @@ class Referent:
             else self.rival
         )
         if rival is not None and not picked:
-            return f"{rival!r} fits the words as well"
-        if understood:
+            return f"{rival!r} {AS_WELL}"
+        if understood or is_credential(self.name):
             return ""
         if self.amount:
             return "" if _refers(text, nouns | AMOUNTS, None) else "nobody says how much"
         refers: bool | None = None
-        others = set(named - nouns)  # "a flight to Oslo" is a definite one
+        wide = nouns | self.nouns
+        others = set(named - wide)  # "a flight to Oslo" is a definite one
         others |= set() if self.identifies else NUMBERS  # "its number" is none of a stand
         apart = text.folded
         for value in filter(text.contains_exact, beside):
             apart = re.sub(rf"\bthe \w+ {re.escape(str(value).casefold())}(?!\w)", "", apart)
         for sentence in map(Text.of, SENTENCE.split(apart)):
-            now = _refers(sentence, nouns, others)
+            now = _refers(sentence, wide, others)
+            if now is False:  # "a mail" is no new one of what a description calls a mail box
+                now = _refers(sentence, nouns, others)
+            if now is False and refers and any(map(sentence.contains_exact, elsewhere)):
+                continue
             refers = refers if now is None else now or (self.identifies and self.picked(sentence))
         looked_up = refers is None and self.identifies and (picked or self.latest == turn)
         return "" if refers or looked_up else "the words do not refer to it"
 
 
 def referent(
-    name: str, value: Any, wanted: Set[Any], met: Sequence[Mention], keys: Set[Any]
+    name: str, value: Any, wanted: Set[Any], met: Sequence[Mention], keys: Set[Any], noun: str = ""
 ) -> Referent | None:
     """`value`, one of the `wanted` of its argument, as something that was `met`; None when it was
-    not."""
+    not. `noun`: what the argument's description calls it (`noun_of`)."""
     own = [mention for mention in met if key_of(mention.value) == key_of(value)]
     kin = [mention for mention in own if akin(mention.name, name)]
     own = kin or ([] if is_small(value) else own)
@@ -331,10 +375,15 @@ def referent(
         key: leaf for key, leaf in beside.items() if key not in others and not is_small(leaf)
     }
     called = name if kin else own[-1].name
+    is_key = identifies(name, value, keys) or any(
+        identifies(mention.name, value, keys) for mention in own
+    )
     return Referent(
         called,
-        identifies(name, value, keys),
-        is_amount(name, value, keys),
+        nouns_of([name, noun]),
+        noun,
+        is_key,
+        not is_key and is_amount(name, value, keys),
         own,
         rival,
         former,
@@ -369,21 +418,29 @@ def referents(environment: Environment, task: Task, results: Results) -> list[Re
                 beside = [
                     leaf for _, leaf in leaves(dict(call.arguments)) if key_of(leaf) not in wanted
                 ]
+                elsewhere = [
+                    leaf
+                    for other in calls
+                    if other is not call
+                    for _, leaf in leaves(dict(other.arguments))
+                    if not is_small(leaf)
+                ]
                 for _, value in leaves(argument):
                     if request.covers(value) or (
                         isinstance(value, str) and len(list(stems(value))) >= LONG
                     ):
                         continue
-                    meant = referent(name, value, wanted, met, keys)
+                    meant = referent(name, value, wanted, met, keys, noun_of(parameter))
                     if meant is not None and (
-                        why := meant.fault(request, turn, named, beside, understood=understood)
+                        why := meant.fault(
+                            request, turn, named, beside, elsewhere, understood=understood
+                        )
                     ):
                         hint = (
                             f' ("{meant.words}" would)' if meant.words and not meant.amount else ""
                         )
-                        reasons.append(
-                            Reason(f"{call.name}: {name}={value!r}: {why}{hint}", turn, index)
-                        )
+                        text = f"{call.name}: {name}={value!r}: {why}{hint}"
+                        reasons.append(Reason(text, turn, index, doubt=AS_WELL not in why))
             met += mentions(turn, call, results[turn][index])
             named |= nouns_of(mention.name for mention in met)
             keys |= keys_of(value_of(results[turn][index]))

@@ -16,7 +16,7 @@ from rods.daemon.authors.base import Assignment, Judgement, Rejection, StagedAut
 from rods.daemon.authors.procedural import ProceduralAuthor
 from rods.daemon.pipeline import Pipeline
 from rods.environments.base import Results
-from rods.faults import Defect
+from rods.faults import Defect, Reason
 from rods.gates.similarity import SimilarityIndex
 from rods.tasks import Task, TaskType
 from rods.worlds import desk
@@ -112,7 +112,12 @@ class Recorded:
         return await self.who.form(self.given, draft, texts, type)
 
     async def judge(
-        self, given: Assignment, draft: Draft, task: Task, results: Results | None = None
+        self,
+        given: Assignment,
+        draft: Draft,
+        task: Task,
+        results: Results | None = None,
+        doubts: Sequence[Reason] = (),
     ) -> Judgement:
         return Judgement("fine")
 

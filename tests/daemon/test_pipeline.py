@@ -426,3 +426,13 @@ async def test_what_a_judge_holds_against_calls_blocks_the_functions_of_their_tu
     first, *_ = who.arguments("judge")
     (last,) = who.arguments("plan")[-1]
     assert last.blocked == set(first[1].functions(None if turn is None else [turn]))
+
+
+@pytest.mark.parametrize(("writes", "blocked"), [("llm", set()), ("procedural", {"move_event"})])
+async def test_a_fault_of_a_models_words_blocks_no_function(writes: str, blocked: set[str]) -> None:
+    spoiled = listening(
+        await steady(seed()), {"rewrite": [failure("query_gen_failed", "move_event")]}
+    )
+    await Bench(settings(pipeline={"author": writes})).variant(seed(), spoiled)
+    (last,) = spoiled.arguments("plan")[-1]
+    assert last.blocked == blocked and len(last.failures) == 1

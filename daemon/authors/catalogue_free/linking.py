@@ -20,7 +20,7 @@ from rods.daemon.authors.base import StagedAssignment, with_calls
 from rods.daemon.authors.catalogue_free import is_changed, is_single_tool
 from rods.daemon.authors.catalogue_free.probing import Prober
 from rods.environments.base import Environment, Parameter, reference, value_of
-from rods.gates.values import Mention, is_amount, keys_of, mentions, referent
+from rods.gates.values import Mention, is_amount, is_credential, keys_of, mentions, referent
 from rods.tasks import Task
 
 Pairs = list[tuple[str, str]]  # tools of which the first feeds the second
@@ -150,8 +150,11 @@ def with_inferred_flows(
     def kept(flow: Flow, place: Position, name: str, value: Any) -> Flow:
         """What only the state knows, the user has to say: nothing else tells it. The user says as
         well what a call happens to show that feeds nothing in the root, how much is meant, the new
-        value of a change, and what no words tell from its like."""
+        value of a change, and what no words tell from its like; but no credential, and nothing
+        that is to be found out in an earlier call."""
         tool = environment.tools()[calls[place[0]][place[1]].name]
+        if flow.source == "result" and (is_credential(name) or key_of(value) in found):
+            return flow
         if is_changed(tool, name):
             return Flow("user")
         fed = flow.origin is not None and starts[flow.origin[0]] + flow.origin[1] in wanted.get(
@@ -164,6 +167,7 @@ def with_inferred_flows(
                 return flow
         return Flow("user") if flow.source in ("state", "result") else flow
 
+    found = set[Any]()
     met = list[Mention]()
     texts = [""] * len(calls)
     flows = list[list[dict[str, Flow]]]()
@@ -177,6 +181,7 @@ def with_inferred_flows(
                 name: kept(flow, (turn, place), name, call.arguments[name])
                 for name, flow in inferred.items()
             }
+            found |= {key_of(call.arguments[name]) for name, flow in own.items() if flow.origin}
             of_user += [
                 spoken(call.arguments[name]) for name, flow in own.items() if flow.source == "user"
             ]

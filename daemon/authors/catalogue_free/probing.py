@@ -28,11 +28,12 @@ STATES = 256  # of an environment, whose trials are remembered
 
 @frozen
 class Probed:
-    """The calls that worked, with their results; whether they take what an earlier call returned
-    that should feed them; and what the world said to the last that did not work."""
+    """The calls that worked, with their results; the argument (`fed`, "" for none) in which they
+    take what an earlier call returned that should feed them; and what the world said to the last
+    that did not work."""
 
     working: Sequence[tuple[Call, Result]] = ()
-    fed: bool = False
+    fed: str = ""
     refusal: str = ""
 
 
@@ -125,7 +126,9 @@ class Prober:
                 ]
             rng = random.Random(tool)
             tried = Probed()
+            fed_slot = ""
             for slot in (slot for slot, values in fed.items() if values and not tried.working):
+                fed_slot = slot
                 now = {slot: fed[slot]}
                 tried = self._tried(
                     tool, scene, listed | now, wide | now, rng, 1 if fed_only else None
@@ -133,7 +136,7 @@ class Prober:
             if not fed_only and not tried.working:
                 self.probes[key] = self._tried(tool, scene, listed, wide, rng)
             else:
-                self.probes[key] = replace(tried, fed=bool(tried.working))
+                self.probes[key] = replace(tried, fed=fed_slot if tried.working else "")
         return self.probes[key]
 
     def _shown(self) -> State:

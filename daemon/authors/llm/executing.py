@@ -35,6 +35,7 @@ SURVEYS = 3  # runs by chance until one shows all blanks
 OPTIONS = 20  # offered for one value
 EXAMPLES = 4
 LONGEST = 80  # characters of an invented text
+LIST = 4  # elements of an invented list, where no listed one is longer
 LENGTHS = ("maxLength", "maxItems")
 PHRASE = 2.5  # words from which on the listed texts are phrases, not names
 Key = tuple[int, int, str]  # turn, place in it, slot
@@ -83,7 +84,9 @@ class UnboundArgument:
 
     def line(self) -> str:
         """The blank as a prompt lists it."""
-        may: JsonObject = {"one of": list(self.options)} if self.closed else {"any": self.schema}
+        may: JsonObject = (
+            {"one of": list(self.options)} if self.closed else {"any": showing.bounded(self.schema)}
+        )
         if not self.closed:
             # in words, the schema would refuse them
             whole = self.schema.get("type") in ("array", "object")
@@ -205,7 +208,7 @@ class ValueChooser:
             closed = "enum" in schema or schema.get("type") == "boolean"
             if self.prober is not None and not closed:
                 probed = self.prober.here(choice)
-                fed = probed.fed
+                fed = probed.fed == argument
                 taken = [
                     call.arguments[argument]
                     for call, _ in probed.working
@@ -214,7 +217,7 @@ class ValueChooser:
                 if probed.working:
                     values = list({canonical(value): value for value in taken}.values())
         else:
-            schema = _limited(schema)
+            schema = _limited(schema, values)
             closed = key in self.answers.problems or _is_closed(choice, argument, values, schema)
         few = values
         # a few of them, those of earlier turns first
@@ -388,12 +391,14 @@ def _is_closed(choice: Choice, argument: str, values: Sequence[Any], schema: Jso
     return 2 * sum(canonical(item) in world for item in parts) >= len(parts)
 
 
-def _limited(schema: JsonMapping) -> JsonObject:
-    """The schema with a bound on invented texts."""
+def _limited(schema: JsonMapping, values: Sequence[Any]) -> JsonObject:
+    """The schema with a bound on invented texts and lists; no list among `values` is too long."""
     limited = without(schema, "description", "default")
     if schema.get("type") == "string" and "enum" not in schema:
         limited["maxLength"] = min(schema.get("maxLength", LONGEST), LONGEST)
         limited["minLength"] = max(schema.get("minLength", 1), 1)
     if schema.get("type") == "array":
-        limited["maxItems"] = min(schema.get("maxItems", 4), 4)
+        lengths = [len(value) for value in values if isinstance(value, list)]
+        most = max([LIST, *lengths])
+        limited["maxItems"] = min(schema.get("maxItems", most), most)
     return limited

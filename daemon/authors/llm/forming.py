@@ -31,6 +31,7 @@ from rods.gates.missing import missing
 from rods.tasks import RETURN_SENTENCE, Task, TaskType
 
 CHOICES = 2  # so many are tried in a turn
+FIELD = re.compile(r"\{(\w+)\}")
 TOGETHER = 12  # sets of functions that are looked at
 
 
@@ -150,6 +151,7 @@ class PartialTask:
             "no_pattern",
             f"turn {self.turn + 2} can be done without {' and '.join(tools)}: choose others there",
             turn=self.turn + 1,
+            functions=self.draft.functions([self.turn + 1]),
         )
 
     def omissible_values(self) -> list[UserValue]:
@@ -172,6 +174,7 @@ class PartialTask:
                 f"turn {self.turn + 2} needs nothing that only its user can know: choose functions "
                 f"there that do",
                 turn=self.turn + 1,
+                functions=self.draft.functions([self.turn + 1]),
             )
         fitting = [value for value in fitting if not value.free] or fitting
         return [value for value in fitting if value.bound.recipe == self.calls[0].recipe] or fitting
@@ -203,17 +206,12 @@ async def form(
 
 async def check_form(context: Context, assignment: StagedAssignment, draft: Draft) -> None:
     """Raises ComposeError("no_pattern") for a draft of which the form of the wanted type cannot be
-    made, before anybody words it: what will be said is taken to be what must be said."""
+    made, before anybody words it: what will be said is taken to be its functions' phrases, and
+    what must be said."""
     type = assignment.profile.type
-    tools = context.environment.tools()
     if type == "base":
         return
-    texts = tuple(
-        ", ".join(value.slot.text for value in wording.user_values(tools, calls)) + "."
-        if calls
-        else ""
-        for calls in draft.turns
-    )
+    texts = tuple(_likely_text(context, calls) if calls else "" for calls in draft.turns)
     partial = PartialTask(context, assignment, draft, type, texts)
     task = await context.compute(partial.task)
     if type == "long_context" and not task_types.lengthened(task, draft):
@@ -226,6 +224,21 @@ async def check_form(context: Context, assignment: StagedAssignment, draft: Draf
         await context.compute(
             at.removable_functions if type == "miss_func" else at.omissible_values
         )
+
+
+def _likely_text(context: Context, calls: Sequence[BoundCall]) -> str:
+    """The phrases of a turn's functions, and what must be said besides."""
+    phrases = dict[str, None]()
+    for bound in calls:
+        recipe = context.catalogue.recipes.get(bound.recipe)
+        phrase = "" if recipe is None else recipe.phrases[0]
+        for name, slot in bound.slots.items():
+            phrase = phrase.replace(f"{{{name}}}", slot.text)
+        phrases[FIELD.sub("", phrase)] = None
+    text = ", then ".join(filter(None, phrases))
+    values = wording.user_values(context.environment.tools(), calls)
+    unsaid = [value.slot.text for value in values if not value.said_in([text])]
+    return ", ".join([text, *unsaid]) + "."
 
 
 async def _missing_function(context: Context, partial: PartialTask) -> Gap:

@@ -5,6 +5,7 @@ In the joint form (`pipeline.calls =
 "batched"`) one answer holds verdict, class and turn; in the paper's form a rejected sample is
 diagnosed by a call of its own."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from rods.asking import AnswerForm, Schema, Unreadable, one_of
@@ -14,7 +15,7 @@ from rods.daemon.authors.base import Judgement, StagedAssignment, with_calls
 from rods.daemon.authors.llm import showing
 from rods.daemon.authors.llm.questions import Context
 from rods.environments.base import Environment, Results
-from rods.faults import Defect
+from rods.faults import Defect, Reason
 from rods.tasks import Task
 
 CRITERIA = ("alignment", "consistency", "coherence", "naturalness", "structure")
@@ -29,6 +30,7 @@ async def judge(
     draft: Draft,
     task: Task,
     results: Results | None = None,
+    doubts: Sequence[Reason] = (),
 ) -> Judgement:
     """Raises ComposeError("query_verify_no_tag") for an answer that cannot be read or contradicts
     itself."""
@@ -59,9 +61,17 @@ async def judge(
         "functions": showing.functions(context.environment.tools(), draft, range(len(draft.turns))),
         "story": showing.narrative(draft.plan.narrative),
         "conversation": conversation(draft, task, roles.judge.results),
+        "doubts": "\n".join(map(_doubt, doubts)),
         **(_class_fields(context, "\n", " Also:") if joint else dict.fromkeys(CLASS_FIELDS, "")),
     }
-    judgement = await context.ask(assignment, "judge_quality", fields, AnswerForm(form), read)
+    judgement = await context.ask(
+        assignment,
+        "judge_quality",
+        fields,
+        AnswerForm(form),
+        read,
+        sections=["doubts"] if doubts else [],
+    )
     if joint or not judgement.defects:
         return judgement
     issue = judgement.reason
@@ -72,6 +82,11 @@ async def judge(
         assignment, "refine_classify", fields, classes, lambda answer: _defect(answer, issue)
     )
     return Judgement(issue, (defect,))
+
+
+def _doubt(reason: Reason) -> str:
+    place = "" if reason.call is None else f", call {reason.call + 1}"
+    return f"- turn {(reason.turn or 0) + 1}{place}: {reason.text}"
 
 
 def _class_fields(context: Context, before: str = "", also: str = "") -> dict[str, str]:

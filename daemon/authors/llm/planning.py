@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 
+from rods.analysis.containment import things
 from rods.analysis.profile import Position
 from rods.asking import AnswerForm, Unreadable, obj, one_of
 from rods.canonical import JsonObject, frozen
@@ -28,6 +29,7 @@ from rods.daemon.authors.llm.initial_states import mended
 from rods.daemon.authors.llm.questions import Context
 from rods.daemon.authors.procedural import sketch
 from rods.prompts import load
+from rods.tasks import TaskType
 
 CHOICES = 12  # functions offered for one place
 SKETCHES = 16  # that are compared: a model chooses among what comes of it
@@ -159,8 +161,8 @@ async def plan(context: Context, assignment: StagedAssignment) -> Plan:
     fields = {
         "functions": "\n".join(showing.purpose(catalogue, name) for name in names),
         "schemas": showing.schemas(tools[name] for name in sorted(set(_tools(catalogue, [names])))),
-        "pattern": _places(wanted) + _links(assignment, wanted),
-        "refused": "\n".join(f"{name}: {text[:REFUSAL]}" for name, text in refused.items()),
+        "pattern": _places(wanted, assignment.profile.type) + _links(assignment, wanted),
+        "refused": "\n".join(map(_refusal_line, refused.items())),
         "tools": ", ".join(assignment.profile.tools),
         "root": showing.excerpt("\n".join(assignment.root.script), TOLD),
         "failures": "\n".join(map(_failure_line, assignment.failures)),
@@ -169,6 +171,7 @@ async def plan(context: Context, assignment: StagedAssignment) -> Plan:
         "composing": f"A turn may have {'one function' if alone else 'several functions'}.",
     }
     due = {
+        "schemas": wanted.depth is None,
         "refused": refused,
         "story": assignment.narrative,
         "root": assignment.narrative,
@@ -374,9 +377,18 @@ def _offered(
     )
 
 
-def _places(wanted: Pattern) -> str:
+# what a planner has to know of a turn in which no call is right
+IN_VAIN = {
+    "miss_func": "the user asks in vain here for all that the next turn does: each function there "
+    "must need a tool that no earlier turn calls and that no other tools can stand in for",
+    "miss_param": "the user asks in vain here for what the next turn does, and leaves a value "
+    "open: its first function must need a value that only the user can say",
+}
+
+
+def _places(wanted: Pattern, type: TaskType) -> str:
     """The pattern as prompts show it, one line a turn."""
-    vain = "no places (the user asks in vain here for what the next turn does)"
+    vain = f"no places ({IN_VAIN.get(type, 'no call is right here')})"
     lines = (showing.compact(turn) if turn else vain for turn in wanted.turns)
     return "\n".join(f"turn {number}: {places}" for number, places in enumerate(lines, 1))
 
@@ -407,6 +419,13 @@ def _found(pairs: Sequence[tuple[str, str]]) -> str:
         if pairs
         else ""
     )
+
+
+def _refusal_line(refused: tuple[str, str]) -> str:
+    """A function that the world refuses, with its words where they name none of the values that
+    were tried."""
+    name, text = refused
+    return f"{name}: {'nothing works yet' if things(text) else text[:REFUSAL]}"
 
 
 def _failure_line(error: ComposeError) -> str:

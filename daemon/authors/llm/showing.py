@@ -10,6 +10,7 @@ import orjson
 
 from rods.analysis.containment import leaves
 from rods.calls import Call
+from rods.canonical import JsonObject
 from rods.composing.catalogue import Catalogue
 from rods.composing.records import BoundCall, Draft, Plan
 from rods.daemon.authors.base import with_calls
@@ -18,6 +19,7 @@ from rods.transcripts import LONGEST, line
 
 # characters before and after what a later call takes from a result that is cut, at least
 AROUND = 60
+EXACT = 2**53  # from here on a bound is that of a machine
 # characters of a text, entries
 SHORTENINGS = ((10_000, 10_000), (200, 100), (80, 30), (40, 12), (24, 6))
 
@@ -32,7 +34,7 @@ def schemas(tools: Iterable[Tool]) -> str:
     the default."""
     lines = []
     for tool in tools:
-        arguments = {parameter.name: dict(parameter.schema) for parameter in tool.parameters}
+        arguments = {parameter.name: bounded(parameter.schema) for parameter in tool.parameters}
         for parameter in tool.parameters:
             about = {"description": parameter.description} if parameter.description else {}
             arguments[parameter.name] |= (
@@ -40,6 +42,15 @@ def schemas(tools: Iterable[Tool]) -> str:
             )
         lines.append(compact({"name": tool.name, "does": tool.summary, "arguments": arguments}))
     return "\n".join(lines)
+
+
+def bounded(schema: Mapping[str, Any]) -> JsonObject:
+    """A schema without the bounds of a machine's numbers, which tell nobody anything."""
+    return {
+        name: word
+        for name, word in schema.items()
+        if name not in ("minimum", "maximum") or abs(word) < EXACT
+    }
 
 
 def compact(value: Any) -> str:

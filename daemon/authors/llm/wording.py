@@ -22,7 +22,15 @@ from rods.daemon.authors.llm.questions import Context
 from rods.environments.base import Environment, Tools, reference, value_of
 from rods.faults import Defect
 from rods.gates.texts import leaks, unnatural
-from rods.gates.values import Mention, keys_of, mentions, referent, referents
+from rods.gates.values import (
+    Mention,
+    is_credential,
+    keys_of,
+    mentions,
+    noun_of,
+    referent,
+    referents,
+)
 from rods.prompts import load
 from rods.tasks import Task
 
@@ -307,14 +315,18 @@ def references(tools: Tools, draft: Draft, turn: int) -> list[str]:
     keys = keys_of(draft.state)
     for number, calls in enumerate(draft.turns[: turn + 1]):
         for bound in calls:
+            parameters = {each.name: each for each in tools[bound.call.name].parameters}
             for argument, flow in bound.flows.items() if number == turn else ():
                 values = [leaf for _, leaf in leaves(bound.call.arguments[argument])]
                 open_ones = (
                     flow.source in ("result", "earlier")
+                    and not is_credential(argument)
                     and canonical(bound.call.arguments[argument]) not in user_says
                 )
                 for value in values if open_ones else ():
-                    meant = referent(argument, value, set(map(key_of, values)), met, keys)
+                    wanted = set(map(key_of, values))
+                    noun = noun_of(parameters.get(argument))
+                    meant = referent(argument, value, wanted, met, keys, noun)
                     if (
                         meant is not None
                         and (meant.latest < turn or meant.rival is not None)
@@ -382,7 +394,11 @@ def faults(
     open_ones = referents(
         environment, so_far, [[bound.result for bound in calls] for calls in turns]
     )
-    unclear = [f"turn {turn + 1}: {reason.text}" for reason in open_ones if reason.turn == turn]
+    unclear = [
+        f"turn {turn + 1}: {reason.text}"
+        for reason in open_ones
+        if reason.turn == turn and not reason.doubt
+    ]
     return form_faults(environment, calls, texts[turn]), missing + revealed + unclear
 
 

@@ -64,3 +64,18 @@ def test_maps_have_like_entries_and_records_have_fields() -> None:
 
 def test_a_patch_is_taken_apart_leaf_by_leaf() -> None:
     assert list(leaves({"a": {"b": 1, "c": {}}})) == [(("a", "b"), 1), (("a", "c"), {})]
+
+
+def test_a_file_may_be_added_to_a_folder_that_holds_folders_only() -> None:
+    def folder(**contents: Any) -> dict[str, Any]:
+        return {"type": "directory", "contents": contents}
+
+    note = {"type": "file", "content": "x"}
+    state = {"root": folder(a=folder(b=folder()), c=folder(d=note, e=note))}
+
+    def patched(new: Any) -> list[str]:
+        patch = {"root": {"contents": {"a": {"contents": {"new": new}}}}}
+        return [refusal.kind for refusal in refusals(state, patch)]
+
+    assert patched(note) == []
+    assert patched({"size": 3}) == ["changed_type"]

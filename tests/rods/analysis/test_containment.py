@@ -207,3 +207,9 @@ def test_a_number_in_words_that_nobody_can_mean_is_none_that_a_text_says() -> No
 def test_identifiers_and_quotations_are_found_among_openers_without_an_end() -> None:
     assert things("a.b/c #tag “one” “two and “three”") == ["one", "three", "a.b/c", "#tag"]
     assert things("x" * 50_000 + " a.b") == ["a.b"]
+
+
+def test_a_unit_is_said_in_words() -> None:
+    said = Text.of("How much is 12 feet in meters?")
+    assert said.says_unit("ft") and said.says_unit("m")
+    assert not said.says_unit("km") and not said.says_unit(12) and not said.contains_any_form("ft")

@@ -15,6 +15,7 @@ from rods.gates import check
 from rods.gates.ground_truth import abridged, arguments, replay, run, tools
 from rods.gates.similarity import SimilarityIndex
 from rods.gates.texts import style
+from rods.gates.values import grounding
 from rods.tasks import EnvironmentRef, Task
 from tests.environments import load
 from tests.rods.composing.drafts import desk, made, planned
@@ -173,6 +174,16 @@ def test_a_good_variant_passes_all_gates():
         ),
     )
     assert ask(variant, held_out=[task(type="miss_param")]) == []
+
+
+@pytest.mark.parametrize(("said", "doubts"), [("feet", [True]), ("miles", [False]), ("ft", [])])
+def test_a_unit_said_in_words_only_is_a_doubt(said, doubts):
+    variant = task(
+        script=(f"Put up a note named heights, it must say {said}.", "What is the total?"),
+        calls=((Call("write", {"title": "heights", "body": "ft"}),), TOTAL),
+    )
+    found = grounding(TOY, variant, run(TOY, variant))
+    assert [reason.doubt for reason in found] == doubts
 
 
 def test_check_answers_with_the_results_and_the_profile_of_its_one_run():

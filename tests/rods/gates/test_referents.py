@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from rods.analysis.containment import Text, key_of
 from rods.analysis.profile import profile
 from rods.calls import Call
 from rods.composing.catalogue import (
@@ -23,12 +24,12 @@ from rods.composing.catalogue import (
     Words,
 )
 from rods.config import Gates
-from rods.environments.base import Result
+from rods.environments.base import Parameter, Result
 from rods.faults import verdict_of_gate
 from rods.gates import check
 from rods.gates.ground_truth import run
 from rods.gates.similarity import SimilarityIndex
-from rods.gates.values import mentions, referent, referents
+from rods.gates.values import mentions, noun_of, nouns_of, referent, referents
 from tests.daemon.authors.catalogue_free import airline_environment as airline
 
 FIND = Call("find_flights", {"origin": "Oslo"})
@@ -222,3 +223,90 @@ def test_the_gate_has_a_switch_and_its_objections_may_be_mended_by_other_words()
 
     assert refused(Gates()) == [("referents", "query_fixable")]
     assert refused(Gates(referents=False)) == []
+
+
+def shown_again(
+    text: str, name: str, described: str, met: Call, result: Any = "done", *others: Call
+) -> str:
+    """Why `text` does not determine the argument `name` whose value `met` had or gave; "" where it
+    does."""
+    parameter = Parameter(name, {"type": "string"}, required=True, description=described)
+    value = next(iter(met.arguments.values())) if result == "done" else next(iter(result.values()))
+    left = mentions(0, met, Result("", result))
+    meant = referent(name, value, {key_of(value)}, left, set(), noun_of(parameter))
+    assert meant is not None
+    named = nouns_of(["folder", "flights", name, *(mention.name for mention in left)])
+    elsewhere = [value for other in others for value in other.arguments.values()]
+    return meant.fault(Text.of(text), 1, named, [], elsewhere, understood=False)
+
+
+@pytest.mark.parametrize(
+    ("description", "noun"),
+    [
+        ("The name of the file from current directory to display. No path.", "file"),
+        ("Symbol that uniquely identifies the stock.", "stock"),
+        ("The booking's number.", "booking"),
+        ("User ID of the user to send the message to.", "user"),
+        ("Use this field if you only want Fiscal Years that were changed later.", ""),
+        ("", ""),
+    ],
+)
+def test_a_description_says_what_its_argument_is_called(description: str, noun: str) -> None:
+    assert noun_of(Parameter("x", {}, required=True, description=description)) == noun
+
+
+def test_a_thing_goes_by_the_arguments_own_name_and_by_the_noun_of_its_description() -> None:
+    copied = Call("cp", {"destination": "copy.txt"})
+    about = "The name of the file to display."
+    assert shown_again("What is in that file?", "file_name", about, copied) == ""
+    assert shown_again("What is in that folder?", "file_name", about, copied)
+    left = mentions(0, copied, Result("", "done"))
+    meant = referent("file_name", "copy.txt", {"copy.txt"}, left, set(), "file")
+    assert meant is not None and meant.words == "that file"
+    watched = Call("add", {"symbol": "QUAS"})
+    assert shown_again("What does that stock cost?", "stock", "", watched) == ""
+
+
+@pytest.mark.parametrize("text", ["What does that stock cost?", "What's that stock worth?"])
+def test_an_auxiliary_before_that_makes_it_no_relative_pronoun(text: str) -> None:
+    assert shown_again(text, "stock", "", Call("add", {"stock": "QUAS"})) == ""
+    assert shown_again(
+        "Which are the flights that leave?", "city", "", Call("see", {"city": "Oslo"})
+    )
+
+
+def test_what_is_new_later_and_has_its_own_name_leaves_the_earlier_one_meant() -> None:
+    copied = Call("sort", {"file_name": "copy.txt"})
+    made = Call("touch", {"file_name": "overview.txt"})
+    about = "The name of the file."
+    first = "Open that file."
+    new = f"{first} Then start a new file named overview.txt."
+    assert shown_again(new, "file_name", about, copied, "done", made) == ""
+    assert shown_again(f"{first} Then open a file.", "file_name", about, copied, "done", made)
+
+
+def test_a_new_identifier_is_no_amount_though_it_is_a_number() -> None:
+    added = Call("add_book", {"title": "Momo"})
+    assert shown_again("Lend it to Emil.", "book", "", added, {"book_id": 707}) == ""
+    assert (
+        shown_again("Take it off.", "points", "", added, {"points": 707}) == "nobody says how much"
+    )
+
+
+def test_two_of_equal_standing_are_certain_and_other_words_a_doubt() -> None:
+    def doubts(*turns: tuple[str, tuple[Call, ...]]) -> list[bool]:
+        script = tuple(text for text, _ in turns)
+        task = replace(airline.seed(), script=script, calls=tuple(made for _, made in turns), id="")
+        given: Any = airline.WORLD
+        return [reason.doubt for reason in referents(given, task, run(given, task))]
+
+    onto = ("Move booking 537 to that flight.", (REBOOK,))
+    assert doubts(("Show me RA101 and RA118.", (SEE, OTHER)), onto) == [False]
+    assert doubts(ASKED, ("Take points off a loyalty account.", (REDEEM,))) == [True, True]
+
+
+def test_nobody_has_to_speak_of_a_credential() -> None:
+    login = Call("authenticate", {"client": "c1"})
+    given = {"access_token": "251675"}
+    assert shown_again("Book the journey.", "access_token", "", login, given) == ""
+    assert shown_again("Book the journey.", "card", "", login, {"card": "251675"})

@@ -160,3 +160,11 @@ def test_of_a_state_that_is_made_of_calls_values_are_what_probes_show_and_no_nam
     assert working("read", probes=[Call("titles")]) == [{"note_id": 101}] and working("read") == []
     counted = {arguments["name"] for arguments in working("count")}
     assert counted and not counted & {"write", "total", "title", "body"}
+
+
+def test_what_is_found_by_a_call_is_one_argument_and_not_the_others_beside_it() -> None:
+    given = prober(assignment(root("environment", "base"), load(NAME)))
+    first = next(iter(given.at("write", Scene(given.state, {}, {}, {})).working))
+    after = Scene(given.state, {}, {}, {}, [first])
+    assert given.at("label", after, [0]).fed == "note_ids"
+    assert given.at("label", after).fed == ""

@@ -16,7 +16,7 @@ from rods.composing.bind import Choice, realise
 from rods.composing.catalogue import FromUser, Recipe, RecipeStep, Scene
 from rods.composing.records import ComposeError
 from rods.daemon.authors.catalogue_free import catalogue_with_tools
-from rods.daemon.authors.llm.executing import Answers, UnboundArgument, ValueChooser
+from rods.daemon.authors.llm.executing import Answers, UnboundArgument, ValueChooser, _limited
 from rods.environments.base import Parameter, Result, Tool
 from rods.errors import InfrastructureError
 from tests.daemon.authors.catalogue_free import bare_environment
@@ -205,3 +205,10 @@ def test_examples_of_a_blank_are_answers_of_its_schema() -> None:
         (0, 0, "0"), "tag", "file", ["f1"], {"the note": "f1"}, False, word, False
     )
     assert '"such as":["the note"]' in named.line().replace(": ", ":")
+
+
+def test_an_invented_list_may_be_as_long_as_the_longest_example() -> None:
+    schema = {"type": "array", "items": {"type": "integer"}}
+    assert _limited(schema, [[1, 2, 3, 4, 5]])["maxItems"] == 5
+    assert _limited(schema, [[1]])["maxItems"] == 4
+    assert _limited({**schema, "maxItems": 3}, [[1]])["maxItems"] == 3

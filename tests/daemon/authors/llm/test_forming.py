@@ -311,7 +311,29 @@ async def test_a_function_that_two_others_replace_is_not_taken_away(stub: Stub) 
         return Draft(plan, state, ((), (bound,)))
 
     async with later(stub, of=seed("miss_func")) as it:
-        with pytest.raises(ComposeError, match="can be done without transfer_money"):
+        with pytest.raises(ComposeError, match="can be done without transfer_money") as caught:
             await forming.check_form(it.author, given, draft(moving))
+        assert caught.value.functions == ("transfer_money",), "or the same is planned again"
         await forming.check_form(it.author, given, draft(looking))
     assert it.stages() == []
+
+
+async def test_a_form_is_tried_with_what_a_user_is_likely_to_say(
+    stub: Stub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stages = await steady(seed("miss_func"))
+    requests = list[str]()
+    removable = forming.PartialTask.removable_functions
+
+    def listening(partial: forming.PartialTask) -> list[forming.Gap]:
+        requests.append(partial.request)
+        return removable(partial)
+
+    monkeypatch.setattr(forming.PartialTask, "removable_functions", listening)
+    async with later(stub, of=seed("miss_func")) as it:
+        await forming.check_form(it.author, stages.given, stages.draft)
+        turn = next(turn for turn, calls in enumerate(stages.draft.turns) if not calls) + 1
+        names = {bound.recipe for bound in stages.draft.turns[turn]}
+        phrases = [it.author.catalogue.recipes[name].phrases[0] for name in names]
+    assert all(phrase.split(" {")[0].split("'")[0] in requests[0] for phrase in phrases)
+    assert "{" not in requests[0]

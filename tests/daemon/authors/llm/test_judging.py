@@ -14,6 +14,7 @@ from rods.asking import Question
 from rods.composing.records import Draft
 from rods.daemon.authors.base import Assignment
 from rods.daemon.authors.llm.questions import Asker
+from rods.faults import Reason
 from rods.tasks import Task
 from tests.daemon.authors.llm.later import later
 from tests.daemon.authors.llm.later_roles import PASSED
@@ -166,3 +167,39 @@ async def test_faults_in_more_turns_than_may_be_refined_end_the_attempt(stub: St
         async with later(stub, habit, refine_cycles=cycles) as it:
             assert await it.bench.write(seed(), it.author) == "requests"
         assert it.stages() == ["rewrite"]
+
+
+@pytest.mark.parametrize("llm", [True, False])
+async def test_a_judge_settles_what_rules_doubt_of_a_models_words(
+    stub: Stub, llm: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task, draft = made(planned(["see_team"], ["see_day"]), "base", seed=1)
+    doubt = Reason("nobody asks for see_day", 1, 0, doubt=True)
+    shown = list[str]()
+    ask = Asker.ask_keyed
+
+    async def listening(
+        self: Asker, rng: Any, question: Question[Any], *told: Any, **options: Any
+    ) -> Any:
+        shown.append(question.fields.get("doubts", ""))
+        return await ask(self, rng, question, *told, **options)
+
+    monkeypatch.setattr(Asker, "ask_keyed", listening)
+    doubts = [doubt] if llm else []
+    async with later(stub, "consistency_fails") as it:
+        await it.author.judge(assignment(), draft, task, doubts=doubts)
+    assert shown == ["- turn 2, call 1: nobody asks for see_day" if llm else ""]
+
+
+@pytest.mark.parametrize(("doubt", "error"), [(True, None), (False, "requests")])
+async def test_what_is_certain_is_refused_before_any_judge(
+    stub: Stub, doubt: bool, error: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refusing(*told: Any) -> list[Reason]:
+        return [Reason("nobody asks for it", 0, 0, doubt=doubt)]
+
+    async with later(stub, author="llm") as it:
+        monkeypatch.setattr("rods.gates.requests", refusing)
+        outcome = await it.bench.write(seed(), it.author)
+    assert ("judge" in it.stages()) is doubt
+    assert isinstance(outcome, Task) if error is None else outcome == error

@@ -16,10 +16,10 @@ from bench.fixtures.llm_stub import Stub
 from rods.composing.catalogue import Catalogue
 from rods.composing.records import ComposeError
 from rods.daemon.authors.base import Assignment
-from rods.daemon.authors.catalogue_free import catalogue_with_tools, linking
+from rods.daemon.authors.catalogue_free import catalogue_with_tools, linking, single_tools
 from rods.daemon.authors.catalogue_free.probing import Prober
 from rods.daemon.authors.llm import planning
-from rods.daemon.authors.llm.planning import Pattern, pattern
+from rods.daemon.authors.llm.planning import Pattern, _places, _refusal_line, pattern
 from rods.tasks import TASK_TYPES, TaskType
 from tests.daemon.authors.catalogue_free import bare_environment
 from tests.daemon.authors.llm.early import early
@@ -174,28 +174,52 @@ async def test_the_planner_sees_schemas_the_root_s_story_and_all_that_has_failed
         prompts.append(json.loads(bodies.read_text().splitlines()[0])["messages"][1]["content"])
     first, again = prompts
     for prompt in prompts:
-        offered = {
-            name
-            for line in re.findall(r"^turn \d+: (\[\[.*\]\])$", prompt, re.MULTILINE)
-            for options in json.loads(line)
-            for name in options
-        }
-        schemas = {
-            one["name"]: one
-            for one in map(json.loads, re.findall(r'^\{"name".*$', prompt, re.MULTILINE))
-        }
-        catalogue = catalogue_with_tools(load("desk"))
-        tools = load("desk").tools()
-        assert schemas.keys() == {
-            tool for name in offered for tool in catalogue.recipes[name].tools
-        }
-        for name, schema in schemas.items():
-            assert schema["arguments"].keys() == {each.name for each in tools[name].parameters}
-            assert all(
-                schema["arguments"][each.name]["type"] == each.schema["type"]
-                for each in tools[name].parameters
-            )
+        assert '{"name"' not in prompt, "recipes are chosen by what they do"
         assert all(text in prompt for text in assignment().root.script)
     assert all(error.detail in again and str(error.function) in again for error in failures)
     assert f"Blocked since then, never to be chosen: {', '.join(sorted(blocked))}\n" in again
     assert "failed so far" not in first and "Blocked" not in first
+
+
+async def test_of_single_tools_a_planner_sees_the_schemas(tmp_path: Path) -> None:
+    with Stub(playing("obedient"), bodies=tmp_path / "bodies") as stub:
+        async with early(stub, "good", recipes=False) as who:
+            await who.author.plan(assignment())
+    body = json.loads((tmp_path / "bodies").read_text().splitlines()[0])
+    prompt = body["messages"][1]["content"]
+    offered = {
+        name
+        for line in re.findall(r"^turn \d+: (\[\[.*\]\])$", prompt, re.MULTILINE)
+        for options in json.loads(line)
+        for name in options
+    }
+    schemas = {
+        one["name"]: one
+        for one in map(json.loads, re.findall(r'^\{"name".*$', prompt, re.MULTILINE))
+    }
+    catalogue = single_tools(load("desk"))
+    tools = load("desk").tools()
+    assert schemas.keys() == {tool for name in offered for tool in catalogue.recipes[name].tools}
+    for name, schema in schemas.items():
+        assert schema["arguments"].keys() == {each.name for each in tools[name].parameters}
+        assert all(
+            schema["arguments"][each.name]["type"] == each.schema["type"]
+            for each in tools[name].parameters
+        )
+
+
+def test_a_pattern_says_what_a_turn_in_vain_asks_of_the_next() -> None:
+    wanted = Pattern(((), (("see_day",),)))
+    assert "no earlier turn calls" in _places(wanted, "miss_func")
+    assert "only the user can say" in _places(wanted, "miss_param")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("you are not logged in", "pay: you are not logged in"),
+        ("there is no user 'Momo'", "pay: nothing works yet"),
+    ],
+)
+def test_no_refusal_quotes_a_value_that_was_only_tried(text: str, shown: str) -> None:
+    assert _refusal_line(("pay", text)) == shown

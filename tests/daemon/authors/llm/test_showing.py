@@ -96,3 +96,9 @@ def test_an_excerpt_shows_the_beginning_and_each_place_once() -> None:
     assert (
         len(showing.excerpt(text, 100, [f"word{number}" for number in range(0, 1_000, 50)])) < 200
     )
+
+
+def test_bounds_of_a_machine_are_not_shown() -> None:
+    bound = {"minimum": -(2**63), "maximum": 2**63 - 1}
+    assert showing.bounded({"type": "integer", **bound}) == {"type": "integer"}
+    assert showing.bounded({"type": "integer", "maximum": 9}) == {"type": "integer", "maximum": 9}
