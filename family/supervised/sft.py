@@ -229,15 +229,16 @@ def _tools(trace: Trace) -> list[Any]:
     return [orjson.loads(tool) for message in trace.messages for tool in message.tools]
 
 
-def _conversation(trace: Trace, dialect: Dialect) -> list[JsonObject]:
-    """Its messages as chat templates take them: in their own form calls stand beside the text."""
+def _conversation(trace: Trace, dialect: Dialect, until: int | None = None) -> list[JsonObject]:
+    """Its messages, those before place `until`, as chat templates take them: in their own form
+    calls stand beside the text."""
     native = dialect.name == "native"
     steps = (step for turn in trace.turns for step in turn.steps)
     shown: list[JsonObject] = []
     place = 0  # of a result behind its reply
-    for message in trace.messages:
+    for message in trace.messages[:until]:
         if message.role != "assistant":
-            shown.append(as_rendered(message, place))
+            shown += [as_rendered(message, place)] if message.content or message.name else []
             place += 1
             continue
         place = 0
@@ -256,13 +257,13 @@ def encode_rounds(chat: "Chat", trace: Trace, dialect: Dialect) -> "list[Encoded
     template renders it, which may leave out earlier reasoning, then the reply, and 1 for its tokens
     alone."""
     rounds = []
-    conversation = _conversation(trace, dialect)
     for index, message in enumerate(trace.messages):
         if message.role == "assistant":
-            prompt = chat.prompt(trace.messages[:index])
-            if chat.family is not None:
-                before = chat.rendered(conversation[:index], _tools(trace), opening=True)
-                prompt = chat.tokens(before)
+            if chat.family is None:
+                prompt = chat.prompt(trace.messages[:index])
+            else:
+                before = _conversation(trace, dialect, index)
+                prompt = chat.tokens(chat.rendered(before, _tools(trace), opening=True))
             following = itertools.takewhile(
                 lambda message: message.role != "assistant", trace.messages[index + 1 :]
             )
