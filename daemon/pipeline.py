@@ -139,8 +139,7 @@ class Pipeline:
     async def attempt(
         self, assignment: StagedAssignment, asking: Asking, environment: Environment
     ) -> Attempted[Task]:
-        """One attempt, in a worker of a daemon's `places`, as the daemon would make it; it asks for
-        no admission."""
+        """One attempt in a worker of a daemon's `places`, as the daemon makes it, unadmitted."""
         kind = TasksWithCalls()
         seed = assignment.seed
         author = kind.author(asking, environment, seed, assignment.pick, assignment.index)
@@ -396,10 +395,10 @@ class _Staged(_Writing[Task, StagedAuthor]):
     async def _judged(
         self, assignment: StagedAssignment, draft: Draft, texts: tuple[str, ...], type: TaskType
     ) -> FormedTask:
-        """The draft as a task of `type`, past the gates that hold for it, with the judge's
-        reason."""
+        """The draft as a task of `type`, past its gates, with the judge's reason."""
         stage: StageName = "judge" if type in PLAIN else "adversarial"
         task = await self._in_stage(stage, self.author.form(assignment, draft, texts, type), draft)
+        shown = abridged(task).as_json()
         gates = self.config.gates
         # an intermediate form: shape and neighbours are asked of the final one
         if type != assignment.profile.type:
@@ -410,28 +409,24 @@ class _Staged(_Writing[Task, StagedAuthor]):
             else:
                 checked = await self._checked(assignment, task, gates)
         except InfrastructureError as error:
-            raise Rejection(
-                stage, "infrastructure", str(error), abridged(task).as_json()
-            ) from error
+            raise Rejection(stage, "infrastructure", str(error), shown) from error
         doubts = self._doubts(checked)
         if checked.rejections and not doubts:
-            raise Rejection.at_gates(stage, checked.rejections, draft, abridged(task).as_json())
+            raise Rejection.at_gates(stage, checked.rejections, draft, shown)
         if not self.config.pipeline.judge:
             return FormedTask(texts, task, checked)
-        judgement = await self._in_stage(
-            stage, self.author.judge(assignment, draft, task, checked.results, **doubts), draft
-        )
+        judging = self.author.judge(assignment, draft, task, checked.results, **doubts)
+        judgement = await self._in_stage(stage, judging, draft)
         if judgement.defects:
-            raise Rejection.by_judge(stage, judgement, draft, abridged(task).as_json())
+            raise Rejection.by_judge(stage, judgement, draft, shown)
         return FormedTask(texts, task, checked, judgement.reason)
 
     def _doubts(self, checked: Checked) -> dict[str, list[Reason]]:
-        """What the judge is asked to settle, as an argument of `judge`: where a model writes all
-        that the gates object to, if none of it is certain; else nothing."""
-        settings = self.config.pipeline
+        """An argument of `judge`: all that gates object to in a model's words, if none is certain."""
         doubts = [reason for closed in checked.rejections for reason in closed.reasons]
-        weighed = settings.judge and settings.author == "llm" and bool(doubts)
-        return {"doubts": doubts} if weighed and all(each.doubt for each in doubts) else {}
+        weighed = self.config.pipeline.judge and self.config.pipeline.author == "llm"
+        certain = not doubts or any(not reason.doubt for reason in doubts)
+        return {"doubts": doubts} if weighed and not certain else {}
 
     async def _in_stage(self, stage: StageName, work: Awaitable[T], draft: Draft) -> T:
         """Awaits one author's work; its ComposeError becomes a Rejection of this stage."""

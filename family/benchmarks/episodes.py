@@ -11,7 +11,7 @@ tokens that are never rendered again. Behind an endpoint the server renders the 
 chat templates of some reasoning models leave earlier reasoning out: such a policy would be scored
 on other conversations than it was trained on, so it is refused.
 
-Replies with native tool calls are kept as text, as the server sent them (rods.dialects.served).
+Replies with native tool calls are kept as text, as the server sent them (rods.dialects.remote).
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from rods import dialects
 from rods.analysis.containment import read_json
 from rods.canonical import JsonObject, content_id, frozen, keyed_random
 from rods.dialects import Dialect, Message
-from rods.dialects.served import Served, reply_text
+from rods.dialects.remote import Served, reply_text
 from rods.environments.base import Instance
 from rods.episode.drivers import Job, run_episode
 from rods.episode.engine import NeedText, NeedVerdict, Reply, Trace, Verdict

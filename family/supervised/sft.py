@@ -38,7 +38,7 @@ from rods.config import Config, PolicySettings, read_config
 from rods.conversations import Checks, Persona
 from rods.dialects import Dialect, Message
 from rods.dialects.native import as_rendered, assistant_as_rendered, call_as_rendered
-from rods.dialects.served import Served
+from rods.dialects.remote import Served
 from rods.environments.loading import Environments
 from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import NeedText, Reply, Trace

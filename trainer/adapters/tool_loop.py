@@ -10,7 +10,7 @@ import sys
 
 from rods.calls import Call
 from rods.canonical import JsonMapping
-from rods.dialects.served import Served
+from rods.dialects.remote import Served
 from rods.environments.base import Environment, Parameter, Tool
 from rods.episode.drivers import Job, Running
 from rods.episode.engine import NeedText, Reply, Trace

@@ -5,7 +5,7 @@ An output that cannot be decoded, or decodes to no call, ends the turn; nothing 
 about. Run these with `Harness.steps` replies a turn and without `visible_only`: the official
 executor answers for hidden tools, too.
 
-Native replies are text, too (rods.dialects.served). A dialect serves one task, because
+Native replies are text, too (rods.dialects.remote). A dialect serves one task, because
 the tools of its classes decide how a call string is read.
 """
 
@@ -17,7 +17,7 @@ import orjson
 from rods.calls import Call
 from rods.canonical import JsonMapping, JsonObject
 from rods.dialects import NO_TOOLS, Message, Parsed, RoleAndText
-from rods.dialects.served import Served
+from rods.dialects.remote import Served
 from rods.environments.base import Result, Tool
 from rods.family.benchmarks.bfcl.decoding import decode, executed
 from rods.family.benchmarks.bfcl.harness import Harness

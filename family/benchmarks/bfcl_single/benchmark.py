@@ -155,7 +155,10 @@ class SingleTurnMaker(Maker):
             system = self.words.system_prompt(documents)
             opening = Message("system", f"{system}\n\n{own}" if own else system)
         rest = [
-            Message(role, dialect.answer(text) if role == "assistant" else text)  # type: ignore[arg-type]
+            Message(
+                role,  # type: ignore[arg-type]
+                dialect.answer(text) if role == "assistant" else text,
+            )
             for role, text in messages
         ]
         world = bfcl.environment()

@@ -10,7 +10,7 @@ from typing import Any
 from rods.calls import Call
 from rods.canonical import JsonMapping
 from rods.conversations import Persona, Rubric
-from rods.dialects.served import Served
+from rods.dialects.remote import Served
 from rods.dialects.tags import Hermes
 from rods.environments.base import reference
 from rods.environments.workers.worker import Overrun

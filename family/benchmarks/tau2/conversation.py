@@ -10,7 +10,7 @@ import orjson
 from rods.calls import Call
 from rods.canonical import JsonMapping, JsonObject, frozen
 from rods.dialects import Message
-from rods.dialects.served import Served
+from rods.dialects.remote import Served
 from rods.environments.base import Result
 from rods.environments.workers.worker import Overrun
 from rods.episode.engine import NeedCalls, NeedText, NeedUser, Reply, Request, Trace

@@ -20,7 +20,7 @@ from rods.buffers.run.creation import create_run
 from rods.calls import Call
 from rods.config import PolicySettings, parse_config
 from rods.dialects.native import family_in
-from rods.dialects.served import Served, reply_text
+from rods.dialects.remote import Served, reply_text
 from rods.family.benchmarks.folder import episodes
 from rods.family.benchmarks.main import run
 from rods.tasks import Task, task_lines

@@ -8,7 +8,7 @@ from typing import Any
 
 from rods.calls import Call
 from rods.canonical import keyed_random
-from rods.dialects.served import Served
+from rods.dialects.remote import Served
 from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import Reply
 from rods.episode.goals import goal_of

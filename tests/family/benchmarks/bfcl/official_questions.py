@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from rods.dialects.served import reply_text
+from rods.dialects.remote import reply_text
 from rods.environments.workers.worker import Worker, WorkerSpec
 from rods.episode.drivers import Job
 from rods.episode.engine import NeedText, Reply

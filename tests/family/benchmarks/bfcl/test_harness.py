@@ -6,7 +6,7 @@ import pytest
 
 from rods.calls import Call
 from rods.dialects import Message
-from rods.dialects.served import reply_text
+from rods.dialects.remote import reply_text
 from rods.environments.base import Result
 from rods.environments.workers.worker import Worker, WorkerSpec
 from rods.family.benchmarks.bfcl.benchmark import EpisodeJudge, EpisodeMaker

@@ -23,7 +23,7 @@ from bench.fixtures.tau2_player import way_of
 from rods.buffers.log.tail import read
 from rods.calls import Call
 from rods.canonical import keyed_random
-from rods.dialects.served import reply_text
+from rods.dialects.remote import reply_text
 from rods.environments.workers.worker import Worker
 from rods.episode.drivers import run_episode
 from rods.episode.engine import NeedCalls, NeedText, Reply
