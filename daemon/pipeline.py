@@ -422,7 +422,7 @@ class _Staged(_Writing[Task, StagedAuthor]):
         return FormedTask(texts, task, checked, judgement.reason)
 
     def _doubts(self, checked: Checked) -> dict[str, list[Reason]]:
-        """An argument of `judge`: all that gates object to in a model's words, if none is certain."""
+        """An argument of `judge`: what gates object to in a model's words, if none is certain."""
         doubts = [reason for closed in checked.rejections for reason in closed.reasons]
         weighed = self.config.pipeline.judge and self.config.pipeline.author == "llm"
         certain = not doubts or any(not reason.doubt for reason in doubts)
