@@ -68,7 +68,7 @@ def chance_of(request: JsonMapping) -> random.Random:
     return random.Random(json.dumps(request, sort_keys=True))
 
 
-# modules of features with the roles of models that they ask (`ROLES`)
+# modules of features with the roles of models that they ask (`ROLES`), as those of feedback (000)
 STAND_INS: Door[str] = Door("stand_ins")
 
 

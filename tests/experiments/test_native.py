@@ -29,7 +29,6 @@ def test_each_file_has_a_row() -> None:
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
-@pytest.mark.needs("bfcl")
 def test_the_serving_line_names_the_parsers_of_the_family(name: str) -> None:
     text = (FOLDER / f"{name}.toml").read_text(encoding="utf-8")
     config = read_config(FOLDER / f"{name}.toml")
