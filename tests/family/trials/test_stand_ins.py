@@ -186,7 +186,7 @@ def test_of_the_functions_of_a_plan_one_takes_what_another_s_name_speaks_of() ->
         said = prompts.load("planner").render_sections(**fields)
         question = {
             "role": "user",
-            "content": "\n\n".join(said[part] for part in ("user", "avoid", "tagged")),
+            "content": "\n\n".join(said[part] for part in ("user", "schemas", "avoid", "tagged")),
         }
         answer = StandIn().answer(
             {"messages": [{"role": "system", "content": said["system"]}, question]}
