@@ -239,6 +239,7 @@ def test_grpo_trains_over_the_server(
             "data.train": 4,
             "data.held_out": 2,
             "policy.kind": "transformers",
+            "policy.dialect": "compact",
             "policy.model": str(policy),
             "rollouts.rollouts_per_task": 2,
             "rollouts.max_reply_tokens": 24,
