@@ -126,4 +126,4 @@ llm-smoke:
 	  tests/family/simulation/test_real_model.py tests/daemon/test_real_model.py \
 	  tests/family/environments/written/test_real_model.py"
 	@RODS_LLM_SMOKE=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile $(if $(WHOLE),,-m not\ slow) \
-	  tests/trainer/test_smollm2.py tests/trainer/test_real_server.py
+	  tests/trainer/test_smollm2.py tests/trainer/test_real_server.py tests/trainer/test_native_training.py

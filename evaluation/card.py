@@ -8,15 +8,13 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
 
-import orjson
-
 from rods.calls import Call
 from rods.canonical import JsonMapping, JsonObject, content_id
+from rods.dialects.native import template_in
 from rods.environments.base import Result
 from rods.episode.drivers import Job
 from rods.episode.engine import NeedText, NeedUser
 from rods.evaluation.scoring import too_few
-from rods.files import read_regular
 from rods.observations import present
 from rods.tasks import AnyTask
 
@@ -89,15 +87,12 @@ def version(task: AnyTask) -> str:
 def template_of(folder: Path) -> str | None:
     """A hash of the chat template that transformers would load from `folder`; None where there is
     none."""
-    file = folder / "chat_template.jinja"
-    config = folder / "tokenizer_config.json"
-    template = read_regular(file) if file.exists() else b""
-    if not template and config.exists():
-        inside = orjson.loads(read_regular(config)).get("chat_template")
-        template = (
-            inside.encode() if isinstance(inside, str) else orjson.dumps(inside) if inside else b""
-        )
-    return sha256(template).hexdigest()[:20] if template else None
+    template = template_in(folder)
+    return template_hash(template) if template else None
+
+
+def template_hash(template: str) -> str:
+    return sha256(template.encode()).hexdigest()[:20]
 
 
 def lines(card: Card | None, tasks: int) -> Iterator[str]:

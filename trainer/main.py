@@ -19,12 +19,12 @@ from pathlib import Path
 import structlog
 from cyclopts import App
 
-from rods import commands, logs
+from rods import commands, dialects, logs
 from rods.buffers.run import runfolder
 from rods.buffers.run.creation import open_or_create
 from rods.buffers.run.run import Run
 from rods.commands import LIBRARIES, check_libraries
-from rods.config import read_config
+from rods.config import PolicySettings, read_config
 from rods.errors import EXIT_OK, EXIT_REQUEUE, UserError
 from rods.extension import Door
 from rods.logs import log
@@ -68,12 +68,19 @@ def _start(run: Path, /, *, config: Path | None = None) -> int:
         config: configuration; creates the run if there is none
     """
     if config is not None:
-        check_libraries(read_config(config).policy.kind)  # before a run is made
+        _check(read_config(config).policy)  # before a run is made
     with StopRequest() as request:
         opened = open_or_create(run, config)
         opened.check_environments()
-        check_libraries(opened.config.policy.kind)
+        _check(opened.config.policy)
         return _train(opened, request)
+
+
+def _check(policy: PolicySettings) -> None:
+    """Refuses in a second what would be refused after the imports of torch and TRL."""
+    check_libraries(policy.kind)
+    if policy.kind == "transformers":
+        dialects.load(policy.dialect, folder=policy.model, family=policy.family)
 
 
 def _train(run: Run, request: StopRequest) -> int:

@@ -217,9 +217,9 @@ class _Session:
         source = self.source
         in_flight = options.in_flight
         left = slots(self.benchmark, self.chosen, self.settings.samples, journalled(self.folder))
-        if left and source.kind != "endpoint":  # whose servers are to be asked first
-            self._describe(cards.template_of(source.path) if source.kind == "weights" else None)
         if source.recorded:
+            if left:
+                self._describe(None)
             self._take()
         elif left and source.kind == "endpoint":
             asyncio.run(self._ask(left, in_flight))
@@ -235,6 +235,7 @@ class _Session:
             engine = LocalEngine.load_alone(
                 source.path, limits, source.operation, output_sources.policy(self.settings)
             )
+            self._describe(cards.template_hash(engine.chat.tokenizer.chat_template))
             episodes.play_batches(engine, self.maker, left, in_flight, self._done, self.asked)
 
     def code(self) -> int:

@@ -105,8 +105,8 @@ def load(
 ) -> Dialect:
     """The dialect called `name`; `prompt` chooses between the two system prompts of `tags`. The
     native one is that of the chat template in the model's `folder`, or of the `family` that is
-    named; a template that documents no tools has none, and `hermes` stands in. Raises UserError
-    where the template's form is not known."""
+    named; a template that writes neither tools nor calls has none, and `hermes` stands in. Raises
+    UserError for any other whose form is not known, or that documents no tools."""
     from rods.dialects.compact import Compact
     from rods.dialects.native import Native, family_in
     from rods.dialects.tags import Hermes, Tags

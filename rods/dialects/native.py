@@ -6,6 +6,7 @@ which closes it (`</parameter>` in bare text, the quote of a family's own), numb
 and in forms of bare text a value whose type the tool does not declare."""
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from rods.environments.base import Result, Tool
 from rods.errors import UserError
 from rods.files import read_regular
 
+_TOOLS = re.compile(r"\btools\b")
 MORE_TOOLS = "More functions are available from now on:"
 
 
@@ -161,17 +163,23 @@ def _id(place: int) -> str:
 
 def family_in(folder: str, name: str = "") -> Family | None:
     """The family of the chat template in a model's `folder`, or the one that is named; None where
-    the template documents no tools. Raises UserError where it does in a form that is not known
-    here, and for a name that no family has."""
-    if name:
-        return named(name)
+    it writes neither tools nor calls. Raises UserError where it documents tools in a form that is
+    not known here, or writes calls and documents no tools, and for a name that no family has."""
     template = template_in(Path(folder))
-    family = family_of(template)
-    if family is None and "tools" in template:
+    family = named(name) if name else family_of(template)
+    documents = _TOOLS.search(template) is not None
+    if family is None and documents:
         raise UserError(
             "its chat template documents tools in a form that no family here has",
             where=folder,
             remedy='name the family (policy.family), or set policy.dialect = "hermes"',
+        )
+    if family is not None and template and not documents:
+        raise UserError(
+            f"its chat template writes the calls of {family.title} and documents no tools",
+            where=folder,
+            remedy='set policy.dialect = "hermes", or save a chat_template.jinja that documents '
+            "them beside the tokenizer",
         )
     return family
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import orjson
 import pytest
 
+from bench.fixtures.chat_templates import template
 from rods.buffers.log.tail import read
 from rods.errors import EXIT_OK, EXIT_REFUSED, EXIT_REQUEUE, EXIT_USER
 from tests.trainer.runs import NANO, command, complaint, live_steps, train, write_config
@@ -360,3 +361,27 @@ def test_a_dashboard_that_is_not_there_is_refused_before_anything_is_trained(
         refused.returncode == EXIT_USER
         and "'wandb', 'trackio', 'mlflow' or 'tensorboard'" in refused.stderr
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("deepseekv3", "its chat template writes the calls of DeepSeek V3"),
+        ("muse_glimmer", "its chat template documents tools in a form that no family here has"),
+    ],
+)
+def test_a_chat_template_that_does_not_fit_is_refused_before_torch_is_loaded(
+    tmp_path: Path, name: str, why: str
+) -> None:
+    model = tmp_path / "model"
+    model.mkdir()
+    (model / "chat_template.jinja").write_text(template(name), encoding="utf-8")
+    policy = {"policy.kind": "transformers", "policy.model": str(model)}
+    config = write_config(tmp_path / "c.toml", {**policy, "policy.dialect": "native"})
+    code = "import sys; from rods.trainer import main; code = main.run(sys.argv[1:]); "
+    code += "raise SystemExit(99 if 'torch' in sys.modules else code)"
+    arguments = [sys.executable, "-c", code, str(tmp_path / "run"), "--config", str(config)]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False)
+    assert done.returncode == EXIT_USER, done.stderr
+    assert why in done.stderr and 'policy.dialect = "hermes"' in done.stderr
+    assert not (tmp_path / "run").exists()

@@ -26,8 +26,6 @@ from rods.trainer.training_run import TrainingRun
 from rods.worlds.sources import load_tasks
 from tests.trainer.runs import live_steps
 
-pytestmark = pytest.mark.slow
-
 FAMILIES = (
     "qwen2_5",
     "qwen3",
@@ -106,6 +104,7 @@ def trained(folder: Path, model: Path, operation: Mapping[str, Any]) -> None:
     assert Chat.load(newest, config.policy).tokenizer.chat_template
 
 
+@pytest.mark.slow
 @pytest.mark.few(4)
 @pytest.mark.parametrize("name", FAMILIES)
 @pytest.mark.usefixtures("brief")
@@ -115,8 +114,8 @@ def test_two_steps_are_trained_through_trl(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.skipif(not os.environ.get("RODS_LLM_SMOKE"), reason="needs vLLM: make llm-smoke")
 @pytest.mark.timeout(1_500)
-@pytest.mark.few(1)
-@pytest.mark.parametrize("name", FAMILIES[::-1])
+@pytest.mark.few("glm4moe", others="slow")
+@pytest.mark.parametrize("name", FAMILIES)
 @pytest.mark.usefixtures("brief")
 def test_two_steps_are_trained_behind_vllm(tmp_path: Path, name: str) -> None:
     model = saved(tmp_path / "policy", name)

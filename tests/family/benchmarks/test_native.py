@@ -21,6 +21,7 @@ from rods.calls import Call
 from rods.config import PolicySettings, parse_config
 from rods.dialects.native import family_in
 from rods.dialects.remote import Served, reply_text
+from rods.evaluation.card import template_hash, template_of
 from rods.family.benchmarks.folder import episodes
 from rods.family.benchmarks.main import run
 from rods.tasks import Task, task_lines
@@ -277,6 +278,9 @@ def test_weights_and_a_run_s_policy_play_by_their_own_chat_template(
     found = reported(capsys, "run", str(tmp_path / "e"), *weights, *limits)
     assert found["settings"]["policy"]["chat_template_kwargs"] == {"mood": "plain"}
     assert found["card"] == trained["card"]
+    used_template = whole(model, used[0][1]).tokenizer.chat_template
+    assert found["card"]["template"] == template_hash(used_template)
+    assert (found["card"]["template"] == template_of(model)) == (not template)  # TRL's for training
     assert [folder for folder, _ in used] == [Path(policy["path"]), model]
     for folder, settings in used:
         assert settings is not None
