@@ -109,6 +109,11 @@ class _Packed:
         held = self._slot.__get__(task, owner)
         return self._unpack(held) if type(held) is bytes else held
 
+    def packed(self, task: Any) -> bytes | None:
+        """The JSON itself."""
+        held: bytes | None = self._slot.__get__(task)
+        return held
+
     def __set__(self, task: Any, value: Any) -> None:
         self._slot.__set__(task, value)
 
@@ -159,6 +164,11 @@ class AnyTask:
     def goal_calls(self) -> tuple[Call, ...]:
         """The calls that the goal names: ground truth, checks, or what a rubric expects."""
         raise NotImplementedError
+
+    @property
+    def state_bytes(self) -> bytes | None:
+        """The JSON of `state`, as it is kept."""
+        return vars(type(self))["state"].packed(self)  # type: ignore[no-any-return]
 
     def tools_at(self, turn: int) -> tuple[str, ...]:
         """The names callable in `turn` (counted from 0): all but those still held out."""

@@ -223,7 +223,7 @@ class _Comparison:
                     "state": parts.state,
                     "response": parts.response,
                     "results": form(mine),
-                    "expected": form(goal.results[turn]),
+                    "expected": form(tuple(Counter(dict(goal.needed[turn])).elements())),
                 }
             )
         return {

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from rods.calls import parse_python_call
+from rods.environments.base import opened
 from rods.environments.workers.worker import Worker, WorkerSpec
 from rods.episode.engine import NeedVerdict
 from rods.episode.goals import GroundTruth
@@ -112,13 +113,13 @@ class _Ours:
 
     def _parsed(self, index: int) -> None:
         task = self.tasks[index]
-        world = self.bfcl.reset(task.state)
+        world = opened(self.bfcl, task)
         for turn in task.calls:
             for call in turn:
                 world.call(call)
 
     def _from_text(self, index: int) -> None:
-        world = self.bfcl.reset(self.tasks[index].state)
+        world = opened(self.bfcl, self.tasks[index])
         for turn in self.texts[index]:
             for call in turn:
                 world.call(parse_python_call(call, self.parameters))
@@ -126,7 +127,7 @@ class _Ours:
     def _scored(self, index: int) -> None:
         task = self.tasks[index]
         goal = self.goals[index]
-        world = self.bfcl.reset(task.state)
+        world = opened(self.bfcl, task)
         results: list[str] = []
         for turn, calls in enumerate(task.calls):
             for call in calls:

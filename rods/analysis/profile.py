@@ -15,7 +15,7 @@ from typing import Any
 from rods.analysis.flows import Flow, infer
 from rods.canonical import rounded
 from rods.config import Gates
-from rods.environments.base import Environment, Results
+from rods.environments.base import Environment, Results, opened
 from rods.tasks import Task, TaskType
 
 Position = tuple[int, int]  # turn and index in the turn, both from 0
@@ -155,7 +155,7 @@ def profile(environment: Environment, task: Task, results: Results | None = None
     are given. Raises KeyError for a tool that the environment lacks, ValueError for a state that it
     rejects."""
     if results is None:
-        instance = environment.reset(task.state)
+        instance = opened(environment, task)
         results = [[instance.call(call) for call in turn] for turn in task.calls]
     tools = environment.tools()
     flows = infer(tools, task, results)

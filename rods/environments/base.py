@@ -14,7 +14,7 @@ from rods.calls import Call, ReadsJudged
 from rods.canonical import JsonMapping, JsonObject, frozen
 
 if TYPE_CHECKING:
-    from rods.tasks import EnvironmentRef
+    from rods.tasks import AnyTask, EnvironmentRef
 
 
 @frozen
@@ -178,6 +178,14 @@ class Environment(Protocol):
     def reset(self, state: JsonMapping | None) -> Instance:
         """A fresh instance in `state` (None: the environment's empty state). Raises ValueError for
         an illegal state."""
+
+
+def opened(environment: Environment, task: "AnyTask") -> Instance:
+    """A fresh instance in the state of `task`. An environment with a method `reset_json` takes the
+    JSON that the task keeps, so that whatever it remembers by it is never parsed again. Raises
+    ValueError for an illegal state."""
+    reset: Callable[[bytes | None], Instance] | None = getattr(environment, "reset_json", None)
+    return reset(task.state_bytes) if reset else environment.reset(task.state)
 
 
 def checks(environment: Environment) -> Tools:

@@ -15,7 +15,7 @@ from rods.calls import Call
 from rods.canonical import frozen
 from rods.conversations import Persona
 from rods.dialects import Dialect
-from rods.environments.base import Environment, Instance, Result
+from rods.environments.base import Environment, Instance, Result, opened
 from rods.episode import engine
 from rods.episode.goals import Goal, WholeGoal
 from rods.episode.users import User, procedural_user
@@ -128,7 +128,7 @@ class Running:
         if self.job.world is not None:
             return self.job.world()
         try:
-            return self.job.environment.reset(self.job.task.state)
+            return opened(self.job.environment, self.job.task)
         except ValueError as error:  # it was accepted when the task was: no policy has asked for it
             raise InfrastructureError(
                 f"the state of task {self.job.task.id} is refused: {error}"

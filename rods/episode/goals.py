@@ -9,12 +9,13 @@ Checks: named functions of the environment, asked of the state in which the epis
 A rubric is judged by whoever plays."""
 
 import threading
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from typing import Protocol, runtime_checkable
 
 from rods.calls import Call, ReadsJudged
 from rods.conversations import Checks
-from rods.environments.base import Environment, Instance, Result
+from rods.environments.base import Environment, Instance, Result, opened
 from rods.episode.asked import Asked, Position, judged
 from rods.episode.engine import NeedOutcome, NeedVerdict, Outcome, Verdict
 from rods.errors import BrokenEnvironment, InfrastructureError, UserError
@@ -86,14 +87,14 @@ class GroundTruth:
 
     def __init__(self, environment: Environment, task: Task, reads: ReadsJudged = "all") -> None:
         self.calls = task.calls
-        self.results: list[tuple[str, ...]] = []
+        self.needed: list[Collection[tuple[str, int]]] = []  # a turn's results, and how often
         self._worlds: list[Instance] = []
         self._state_alone = reads == "state"
         results: list[list[Result]] = []
         changed = set[Position]()  # calls that changed the state
         tools = environment.tools()
         looks = environment.features.reads.union(name for name in tools if tools[name].reads)
-        instance = environment.reset(task.state)
+        instance = opened(environment, task)
         for turn, calls in enumerate(task.calls):
             results.append([])
             for index, call in enumerate(calls):
@@ -107,7 +108,7 @@ class GroundTruth:
                 if watched and not instance.same_state(before):
                     changed.add((turn, index))
                 results[turn].append(result)
-            self.results.append(tuple(result.text for result in results[turn]))
+            self.needed.append(Counter(result.text for result in results[turn]).items())
             self._worlds.append(instance.fork())
         self._asked = Asked(environment, task, results, changed) if reads == "asked" else None
 
@@ -115,20 +116,19 @@ class GroundTruth:
         if not self.calls[need.turn]:
             return Verdict(True, need.attempted == 0)
         parts = self.parts(instance, need.turn, need.results)
-        enough = parts.response or self._state_alone
+        if parts.response:
+            return parts if need.attempted else Verdict(parts.state, False)
         asked = self._asked
-        return Verdict(
-            parts.state,
-            need.attempted > 0 and (enough or (asked is not None and asked.answered(need))),
-        )
+        enough = self._state_alone or (asked is not None and asked.answered(need))
+        return Verdict(parts.state, need.attempted > 0 and enough)
 
     def parts(self, instance: Instance, turn: int, seen: Sequence[str]) -> Verdict:
         """The state after `turn`, and its results among those `seen`, whatever was attempted."""
-        texts = self.results[turn]
-        return Verdict(
-            instance.same_state(self._worlds[turn]),
-            all(seen.count(text) >= texts.count(text) for text in texts),
-        )
+        shown = True
+        for text, times in self.needed[turn]:
+            if seen.count(text) < times:
+                shown = False
+        return Verdict(instance.same_state(self._worlds[turn]), shown)
 
 
 class SharedGroundTruth:

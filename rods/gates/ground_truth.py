@@ -23,6 +23,7 @@ from rods.environments.base import (
     Result,
     Results,
     checks,
+    opened,
     reference,
     value_of,
 )
@@ -60,7 +61,7 @@ def run(environment: Environment, task: Task, idle: list[Reason] | None = None) 
     elsewhere, or a call reads, only an answer that looks like a failure counts. Asked only where
     worlds can be copied and compared, and not every result is judged."""
     try:
-        instance = environment.reset(task.state)
+        instance = opened(environment, task)
     except ValueError as error:
         raise StateRejected(f"the initial state is rejected: {error}") from error
     features = environment.features
@@ -146,7 +147,7 @@ def unjudgeable(environment: Environment, task: OpenTask) -> list[Reason]:
     if strange := foreign(environment, task):
         return strange
     try:
-        instance = environment.reset(task.state)
+        instance = opened(environment, task)
     except ValueError as error:
         return [Reason(f"the initial state is rejected: {error}")]
     reasons = unknown(environment, task)
@@ -324,7 +325,7 @@ def needless(environment: Environment, task: Task, results: Results) -> list[Rea
     catalogue = lexicon(environment).catalogue
     once = catalogue.once if catalogue else {}
     tools = environment.tools()
-    instance = environment.reset(task.state)
+    instance = opened(environment, task)
     versions = Counter[str]()  # changes so far, by class and by tool
     shown = set[tuple[bytes, str, str, int]]()  # call, text, class, version
     told: list[tuple[str, int, set[Any]]] = []  # what a change showed: class, version, leaves

@@ -44,6 +44,7 @@ BEHAVIOUR = 1
 MAX_NAME = 200  # characters of an unknown tool's name that are repeated
 KEPT_STATES = 1_024  # initial states whose objects are kept
 _UNWRITTEN = SCRATCH | {"_api_description"}
+_ALL = orjson.dumps({"classes": list(MODULES), "config": {}})
 _STATE = Checker(
     {
         "type": "object",
@@ -104,13 +105,14 @@ class Bfcl:
         return catalogue({name: tool.group for name, tool in self._tools.items()})
 
     def reset(self, state: JsonMapping | None) -> "BfclWorld":
-        if state is None:
-            state = {"classes": list(MODULES), "config": {}}
         try:
-            key = state_json(state)
+            return self.reset_json(None if state is None else state_json(state))
         except TypeError as error:
             raise ValueError(f"the state is not JSON: {error}") from error
-        initial = self._built(key)
+
+    def reset_json(self, state: bytes | None) -> "BfclWorld":
+        """`reset` with a state's JSON (`rods.environments.base.opened`)."""
+        initial = self._built(state or _ALL)
         return BfclWorld(initial, initial.objects)
 
     def _build(self, key: bytes) -> "_Initial":
