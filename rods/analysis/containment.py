@@ -40,6 +40,17 @@ WORDS = module_table(__file__, "words.toml")
 _COUNTS = {word: number for number, word in enumerate(WORDS["numbers"])}
 _COUNTS |= {word: 20 + 10 * number for number, word in enumerate(WORDS["tens"])}
 _SCALES: dict[str, int] = WORDS["scales"]
+_CLOCK = re.compile(
+    rf"\b(\d{{1,2}}|{'|'.join(WORDS['numbers'][1:13])})(?:[:.](\d\d))?"
+    r"(?: ?(?:o'clock )?"
+    r"(am|pm|a\.m\.?|p\.m\.?|in the morning|in the afternoon|in the evening|at night)"
+    r"(?!\w)|(?<=:\d\d)(?![:\d]))|\b(noon|midday|midnight)\b",
+    re.IGNORECASE,
+)
+_MEASURE = re.compile(
+    rf"\b(half an?|an?|\d+(?:\.\d+)?|{'|'.join(WORDS['numbers'][1:])})(?: more|-)? ?"
+    rf"({'|'.join(WORDS['measures'])})s?\b"
+)
 _NUMERAL = rf"(?:{'|'.join((*_COUNTS, *_SCALES))})\b"
 _SPELLED = re.compile(rf"\b{_NUMERAL}(?:(?: and |[ -]){_NUMERAL})*")
 _ONCE = frozenset(WORDS["once"])
@@ -54,6 +65,7 @@ class Text:
 
     folded: str
     numbers: frozenset[float]
+    clocks: frozenset[tuple[int, int]] = frozenset()  #: times of day, as (hour of 24, minute)
 
     @staticmethod
     def of(text: str) -> "Text":
@@ -72,7 +84,7 @@ class Text:
         values = [leaf for _, leaf in leaves(value, keys=True)]
         text = _folded(" | ".join(map(str, values)))
         exact = (float(leaf) for leaf in values if _is_number(leaf) and abs(leaf) < HUGE)
-        return Text(text.folded, text.numbers.union(exact))
+        return Text(text.folded, text.numbers.union(exact), text.clocks)
 
     def contains_exact(self, value: Any) -> bool:
         """Whether the text contains `value` as a whole: a number as a number, a text between the
@@ -97,7 +109,11 @@ class Text:
             return bool(parts) and all(map(self.contains_any_form, parts))
         if isinstance(value, str):
             words = " ".join(part for part in _HUMPS.split(value) if part)
-            return self._dates(value) or (words != value and self.contains_exact(words))
+            return (
+                self._dates(value)
+                or not self.clocks.isdisjoint(clocks(value))
+                or (words != value and self.contains_exact(words))
+            )
         return (
             not isinstance(value, bool)
             and value == 1
@@ -109,6 +125,17 @@ class Text:
         words = WORDS["units"].get(value, ()) if isinstance(value, str) else ()
         return any(map(self.contains_exact, words))
 
+    def converts(self, value: Any) -> bool:
+        """Whether the number `value` is a measure of the text in a smaller unit: "three weeks" for
+        21."""
+        if not _is_number(value):
+            return False
+        return any(
+            _size(count) * factor == value
+            for count, unit in _MEASURE.findall(self.folded)
+            for factor in WORDS["measures"][unit]
+        )
+
     def covers(self, leaf: Any) -> bool:
         """Whether a leaf of an argument needs no mention, or is mentioned."""
         unspoken = leaf is None or isinstance(leaf, bool) or leaf == ""
@@ -116,13 +143,15 @@ class Text:
 
     def _dates(self, value: str) -> bool:
         date = _DATE.fullmatch(value.strip())
-        if date is None or not 1 <= int(date[2]) <= 12:
+        if date is None or not (1 <= int(date[2]) <= 12 and 1 <= int(date[3]) <= 31):
             return False
         year, month, day = map(int, date.groups())
         name = WORDS["months"][month - 1]
         words = set(WORD.findall(self.folded))
         days = {str(day), f"{day:02}", *(f"{day}{ending}" for ending in ("st", "nd", "rd", "th"))}
         months = {name, name[:3], str(month), f"{month:02}"}
+        if _contains(self.folded, WORDS["ordinals"][day - 1]):
+            words.add(str(day))
         return all(map(words.intersection, (days, months, {str(year), f"{year % 100:02}"})))
 
 
@@ -141,12 +170,31 @@ def things(text: str) -> list[Any]:
         next(part for part in quoted if part) for quoted in QUOTED.findall(text)
     )
     rest = _NUMBERED.sub(" ", QUOTED.sub(" ", text))
+    times = [float(part) for hour, minute in clocks(rest) for part in (hour, minute) if part]
+    rest = _CLOCK.sub(" ", rest)
     names = [
         name
         for name in IDENTIFIER.findall(NUMBER.sub(" ", rest))
         if name.casefold() not in WORDS["abbreviated"]
     ]
-    return list(quotes | dict.fromkeys(names) | dict.fromkeys(numbers(rest)))
+    return list(quotes | dict.fromkeys(names) | dict.fromkeys((*numbers(rest), *times)))
+
+
+def clocks(text: str) -> Iterator[tuple[int, int]]:
+    """The times of day in a text, as (hour of 24, minute): "17:00", "4 pm", "three in the
+    afternoon", "noon"."""
+    for said, minute, half, word in _CLOCK.findall(text):
+        if word:
+            yield (0 if word.casefold() == "midnight" else 12), 0
+            continue
+        hour = int(said) if said.isdecimal() else _COUNTS[said.casefold()]
+        if half and hour <= 12:
+            morning = half.casefold()[0] == "a" or half.casefold() == "in the morning"
+            hour = hour % 12 + (
+                0 if morning or (half.casefold() == "at night" and hour == 12) else 12
+            )
+        if hour < 24 and int(minute or 0) < 60:
+            yield hour, int(minute or 0)
 
 
 def numbers(text: str) -> Iterator[float]:
@@ -258,10 +306,22 @@ def stems(text: str) -> Iterator[str]:
 
 def _folded(text: str) -> Text:
     folded = " ".join(text.casefold().split())
-    return Text(folded, frozenset((*numbers(folded), *spelled(folded))))
+    times = frozenset(clocks(folded))
+    hours = (float(hour) for hour, minute in times if not minute)
+    return Text(
+        folded,
+        frozenset((*numbers(folded), *spelled(folded.replace("half a dozen", "six")), *hours)),
+        times,
+    )
 
 
 _kept = lru_cache(maxsize=4096)(_folded)
+
+
+def _size(count: str) -> float:
+    if count[0] in "ah":  # "a", "half an"
+        return 0.5 if count[0] == "h" else 1.0
+    return _COUNTS[count] if count in _COUNTS else float(count)
 
 
 def _is_number(value: Any) -> bool:

@@ -185,7 +185,10 @@ def undone(task: Task, results: Results) -> list[Reason]:
             ):
                 continue  # "PSI" is a word, "AAPL" a name of this world
             explained = any(text.contains_exact(thing) for text in (*texts_before, *result_texts))
-            if not explained and not any(_same(thing, value) for value in used):
+            # "4 pm" is 16, or 4 where the half of the day is an argument of its own
+            hours = {hour for hour, _ in Text.of(asked(task, turn)).clocks}
+            meant = [thing, thing - 12] if thing in hours and thing > 12 else [thing]
+            if not explained and not any(_same(one, value) for one in meant for value in used):
                 reasons.append(Reason(f"{thing!r} is asked about and no call uses it", turn))
     return reasons
 

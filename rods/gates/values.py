@@ -42,7 +42,8 @@ SHARE = 0.7  # of the words of such a text that must be found
 def grounding(environment: Environment, task: Task, results: Results) -> list[Reason]:
     """The arguments whose values nobody can know; empty when there are none. `results` are those of
     the ground truth. Without forks, what tools would show counts only as far as the calls
-    themselves ask. That "feet" says "ft" is a doubt."""
+    themselves ask. That "feet" says "ft", "three weeks" 21
+    and "an hour later" some hour are doubts."""
     tools = environment.tools()
     reasons: list[Reason] = []
     texts: list[Text] = []
@@ -66,8 +67,12 @@ def grounding(environment: Environment, task: Task, results: Results) -> list[Re
                     for leaf in lost
                 ):
                     why = f"{call.name}: nobody says {name}={value!r}, and nothing shows it"
-                    units = all(any(text.says_unit(leaf) for text in texts) for leaf in lost)
-                    reasons.append(Reason(why, turn, index, doubt=units))
+                    doubt = all(
+                        any(text.says_unit(leaf) or text.converts(leaf) for text in texts)
+                        or (type(leaf) in (int, float) and RELATIVE.search(texts[-1].folded))
+                        for leaf in lost
+                    )
+                    reasons.append(Reason(why, turn, index, doubt=doubt))
             outputs.append(Output((turn, index), call, results[turn][index]))
             earlier.append(call)
     return reasons
@@ -165,7 +170,18 @@ ABOUT = re.compile(
     r"\b(?:to|from|in|at|for|on|with|by|appeared|where|who|whose|is|are)\b|[^\w\s'’/]"
 )
 THING = re.compile(r"\b(?:of|identifies)\b")
-AS_WELL = "fits the words as well"  # the one fault of a referent that is certain
+# a number that has to be computed from another
+RELATIVE = re.compile(
+    r"\b(?:later|earlier|sooner|more|less|fewer|further|longer|shorter|higher|lower|another|half"
+    r"|twice|doubled?|triple|rest|remain(?:s|ing|der)|left|all|everything|whatever|total|sum"
+    r"|difference|together|average)\b"
+)
+# which of two is meant, by what only a reader knows of them
+CHOOSES = re.compile(
+    r"\bthe (?:(?!same|other|last|latest)\w+ one|\w+er of|(?:most|least) \w+"
+    r"|(?!latest|request|test|guest|interest|forest)\w{2,}est)\b"
+)
+AS_WELL = "fits the words as well"  # certain where nothing chooses and the other was met before
 NEAR = 3  # words after an article among which its noun stands
 
 
@@ -440,7 +456,11 @@ def referents(environment: Environment, task: Task, results: Results) -> list[Re
                             f' ("{meant.words}" would)' if meant.words and not meant.amount else ""
                         )
                         text = f"{call.name}: {name}={value!r}: {why}{hint}"
-                        reasons.append(Reason(text, turn, index, doubt=AS_WELL not in why))
+                        rival = AS_WELL in why and not CHOOSES.search(request.folded)
+                        known = any(
+                            why == f"{one.value!r} {AS_WELL}" for one in met if one.turn < turn
+                        )
+                        reasons.append(Reason(text, turn, index, doubt=not (rival and known)))
             met += mentions(turn, call, results[turn][index])
             named |= nouns_of(mention.name for mention in met)
             keys |= keys_of(value_of(results[turn][index]))

@@ -15,7 +15,7 @@ from rods.analysis.containment import Text, stem, stems, things
 
 # the numbers that a text says, and the things that it asks about
 TRICKY: dict[str, tuple[set[float], list[Any]]] = {
-    "Keep 5-7 pm free": ({5, 7}, [5.0, 7.0]),
+    "Keep 5-7 pm free": ({5, 7, 19}, [5.0, 19.0]),
     "between 5–7": ({5, 7}, [5.0, 7.0]),
     "Install 1.2.3": (set(), ["1.2.3"]),
     "rows 4,5 and 6": ({4, 5, 6}, [4.0, 5.0, 6.0]),
@@ -24,11 +24,15 @@ TRICKY: dict[str, tuple[set[float], list[Any]]] = {
     "Pay $5k": ({5000}, [5000.0]),
     "20% off": ({20}, [20.0]),
     "a 5km run": ({5}, [5.0]),
-    "at 3pm on the 2nd": ({3, 2}, [3.0, 2.0]),
+    "at 3pm on the 2nd": ({3, 15, 2}, [2.0, 15.0]),
     "a 3-day trip": ({3}, [3.0]),
     "It is -5 outside": ({-5}, [-5.0]),
     "take .5 of it": ({0.5}, [0.5]),
     "on 2024-05-04 at 10:30": ({2024, 5, 4, 10, 30}, [2024.0, 5.0, 4.0, 10.0, 30.0]),
+    "from 16:00 to 5:30 p.m.": ({16, 0, 5, 30}, [16.0, 17.0, 30.0]),
+    "at noon, or two in the afternoon": ({12, 2, 14}, [12.0, 14.0]),
+    "by midnight or 9 in the morning": ({0, 9}, [9.0]),
+    "half a dozen eggs, two dozen cards": ({6, 24}, []),
     "ticket #12": ({12}, [12.0]),
     "file_4 and v2": (set(), ["file_4", "v2"]),
     "5.txt": (set(), ["5.txt"]),
@@ -77,6 +81,11 @@ def test_a_text_says_a_value_as_a_whole(text: str, value: Any, said: bool) -> No
         ("on May 4th, 2024", "2024-05-04", True),
         ("on 05/04/24", "2024-05-04", True),
         ("on May 5th, 2024", "2024-05-04", False),
+        ("on the fourth of May 2024", "2024-05-04", True),
+        ("on the twenty-first of May 2024", "2024-05-21", True),
+        ("at 2:30 pm", "14:30", True),
+        ("at 2:30 pm", "02:30", False),
+        ("at three in the afternoon", "15:00", True),
         ("the rear left door", "rear_left", True),
         ("the rear left door", "rearLeft", True),
         ("the last line", 1, True),
@@ -86,6 +95,23 @@ def test_a_text_says_a_value_as_a_whole(text: str, value: Any, said: bool) -> No
 )
 def test_a_text_tells_other_forms_of_a_value(text: str, value: Any, told: bool) -> None:
     assert Text.of(text).contains_any_form(value) is told
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "converted"),
+    [
+        ("for three weeks", 21, True),
+        ("two more weeks", 14, True),
+        ("a fortnight", 14, True),
+        ("half an hour", 30, True),
+        ("1.5 hours", 90, True),
+        ("a year", 12, True),
+        ("for three weeks", 20, False),
+        ("for three weeks", "21", False),
+    ],
+)
+def test_a_measure_may_be_counted_in_a_smaller_unit(text: str, value: Any, converted: bool) -> None:
+    assert Text.of(text).converts(value) is converted
 
 
 def test_a_result_says_the_leaves_and_keys_of_its_json() -> None:
