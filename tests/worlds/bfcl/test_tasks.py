@@ -86,4 +86,4 @@ def test_tasks_survive_a_file_with_their_worlds(tasks, bfcl, tmp_path):
     file.write_bytes(task_lines(chosen))
     for task, read in zip(chosen, read_tasks(file), strict=True):
         assert isinstance(read, Task) and read == task
-        assert GroundTruth(bfcl, read).results == GroundTruth(bfcl, task).results
+        assert GroundTruth(bfcl, read).needed == GroundTruth(bfcl, task).needed

@@ -7,6 +7,7 @@ import os
 import random
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -15,6 +16,8 @@ from rods import interfaces
 from rods.analysis.schemas import fits, limits
 from rods.calls import Call, parse_python_call
 from rods.config import Stage
+from rods.environments.base import opened
+from rods.tasks import unpacked
 from rods.worlds.bfcl.classes import MODULES
 from rods.worlds.bfcl.copies import RecordedRandom, decode, encode
 from rods.worlds.bfcl.ownership import CHANGED_IN_PLACE, FILE_SYSTEM, READING, SCRATCH
@@ -489,3 +492,18 @@ def test_values_that_descriptions_list_are_known_and_shown_as_bfcl_has_them(bfcl
     seal = interfaces.load(Stage(interface="seal-active"), "hermes")
     (engine,) = seal.documents("bfcl", [tools["startEngine"]])
     assert engine.parameters[0].cue == "[required] Allowed values: START, STOP."
+
+
+def test_a_rollout_s_world_is_opened_without_parsing_its_state(tasks, bfcl):
+    chosen = tasks[::40]
+    for task in chosen:
+        opened(bfcl, task)
+    before = unpacked.cache_info()
+    for task in chosen:
+        world = opened(bfcl, task)
+        assert unpacked.cache_info() == before
+        assert world.same_state(bfcl.reset(task.state)) and world.snapshot() == task.state
+        before = unpacked.cache_info()
+    with pytest.raises(ValueError, match="the state"):
+        bfcl.reset_json(b"{}")
+    assert opened(bfcl, replace(chosen[0], state=None, id="")).snapshot()["config"] == {}
