@@ -39,6 +39,7 @@ _DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
 WORDS = module_table(__file__, "words.toml")
 _COUNTS = {word: number for number, word in enumerate(WORDS["numbers"])}
 _COUNTS |= {word: 20 + 10 * number for number, word in enumerate(WORDS["tens"])}
+_COUNTS |= WORDS["pairs"]
 _SCALES: dict[str, int] = WORDS["scales"]
 _CLOCK = re.compile(
     rf"\b(\d{{1,2}}|{'|'.join(WORDS['numbers'][1:13])})(?:[:.](\d\d))?"

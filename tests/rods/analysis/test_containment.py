@@ -32,7 +32,7 @@ TRICKY: dict[str, tuple[set[float], list[Any]]] = {
     "from 16:00 to 5:30 p.m.": ({16, 0, 5, 30}, [16.0, 17.0, 30.0]),
     "at noon, or two in the afternoon": ({12, 2, 14}, [12.0, 14.0]),
     "by midnight or 9 in the morning": ({0, 9}, [9.0]),
-    "half a dozen eggs, two dozen cards": ({6, 24}, []),
+    "half a dozen eggs, two dozen cards, a couple of bags": ({6, 24, 2}, []),
     "ticket #12": ({12}, [12.0]),
     "file_4 and v2": (set(), ["file_4", "v2"]),
     "5.txt": (set(), ["5.txt"]),
