@@ -28,7 +28,7 @@ from rods import model_json
 from rods.analysis.schemas import Checker
 from rods.canonical import JsonMapping, JsonObject, canonical, frozen, only, without
 from rods.config import Roles
-from rods.faults import ErrorType
+from rods.faults import ErrorType, Finish
 from rods.llm import Account, Client, Completion, Request
 from rods.llm.wire import THOUGHTS
 from rods.model_roles import Role, RoleTables
@@ -40,6 +40,13 @@ LONGEST = 100_000  # characters of an answer
 SHOWN = 1_000  # characters of a failed answer that are shown to the model again
 QUOTED = 120  # characters of one that are quoted where it is no answer at all
 WRAPPED = 3  # objects and lists that may stand around an answer
+# ends of an answer that is not read
+UNREAD: Mapping[Finish, str] = {
+    "length": "was cut short",
+    "context": "found no room: the prompt is too long",
+    "aborted": "was aborted by the server",
+    "filtered": "was withheld",
+}
 _REASON = re.compile(r"<reason>(.*?)</reason>", re.DOTALL)
 
 
@@ -82,23 +89,14 @@ class AnswerForm:
         return {"anyOf": [obj(form, optional=self.optional) for form in forms]}
 
     def read_completion(self, completion: Completion, *, constrained: bool) -> JsonObject:
-        """The fields of an answer, wherever its server has put it: in the text, in the arguments of
-        calls, in what was thought before a text that is empty. Raises Unreadable."""
+        """The fields of an answer, wherever its server has put it (`answer_of`). One that was cut
+        is read if its JSON is whole. Raises Unreadable."""
         finish = completion.finish
-        texts = [completion.text, *(call.arguments for call in completion.tool_calls)]
-        if not any(map(str.strip, texts)) and finish != "length":
-            texts += completion.reasoning.values()
-        text = "\n".join(texts).strip()
-        ends = {
-            "length": "was cut short",
-            "context": "found no room: the prompt is too long",
-            "aborted": "was aborted by the server",
-            "filtered": "was withheld",
-        }
+        text = answer_of(completion)
         # cut behind its last bracket, if at all
         whole = finish == "length" and constrained and text.rstrip("`\n ").endswith(("}", "]"))
-        if finish in ends and not whole:
-            raise Unreadable(f"the answer {ends[finish]}{_excerpt(text)}")
+        if finish in UNREAD and not whole:
+            raise Unreadable(f"the answer {UNREAD[finish]}{_excerpt(text)}")
         if not text:
             raise Unreadable("the answer is empty")
         return self.read(text, constrained=constrained)
@@ -183,6 +181,15 @@ class AnswerForm:
             elif parts:
                 answer[name] = _value(name, parts[0], schema)
         return answer
+
+
+def answer_of(completion: Completion) -> str:
+    """What a model has answered: its text and the arguments of its calls, or else what it thought
+    before, unless it was cut over that."""
+    texts = [completion.text, *(call.arguments for call in completion.tool_calls)]
+    if not any(map(str.strip, texts)) and completion.finish != "length":
+        texts += completion.reasoning.values()
+    return "\n".join(texts).strip()
 
 
 def read_forms(file: Path) -> dict[str, AnswerForm]:
