@@ -4,6 +4,7 @@ none or two is refused in words that say so, and what a server refuses by name i
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -14,7 +15,7 @@ from aiohttp import web
 
 from rods.asking import AnswerForm, Question, Questioner, Unanswered, one_of
 from rods.config import Endpoint
-from rods.llm import Account, Client
+from rods.llm import Account, Client, RequestRefused
 
 FORM = AnswerForm(
     {
@@ -297,3 +298,42 @@ async def test_a_limit_refused_for_its_number_is_not_renamed() -> None:
         with pytest.raises(Exception, match="too large"):
             await asked(client)
     assert not any("max_completion_tokens" in body for body in bodies)
+
+
+@pytest.mark.usefixtures("quick")
+async def test_a_server_that_refuses_every_request_is_waited_for_and_no_answer_is_lost() -> None:
+    refusing = True
+
+    def answer(body: Body) -> Body:
+        return {"error": {"message": "account suspended"}} if refusing else message(TEXT)
+
+    async with served(answer, retry_seconds=60.0) as client:
+        work = [asyncio.create_task(asked(client)) for _ in range(3)]
+        why = ""
+        for _ in range(6000):
+            if why := client.status()[0]["why"]:
+                break
+            await asyncio.sleep(0.01)
+        assert "refuses every request: HTTP 400: account suspended" in why
+        refusing = False
+        assert await asyncio.gather(*work) == [ANSWER] * 3
+        assert client.status()[0] | {"why": "", "answered": True} == client.status()[0]
+
+
+async def test_one_request_that_is_refused_blames_no_other() -> None:
+    def answer(body: Body) -> Body:
+        long = len(body["messages"]) > 1
+        return {"error": {"message": "I take one message"}} if long else message(TEXT)
+
+    async with served(answer) as client:
+        for _ in range(3):
+            with pytest.raises(RequestRefused, match="one message"):
+                await asked(client)
+        assert not client.status()[0]["why"]
+
+
+async def test_who_gives_up_is_told_at_once() -> None:
+    refusal = {"error": {"message": "account suspended"}}
+    async with served(lambda body: refusal, patience_seconds=900.0) as client:
+        with pytest.raises(RequestRefused, match="account suspended"):
+            await asked(client)
