@@ -375,6 +375,33 @@ class Progress:
             f"attempt)"
         )
 
+    def unwritten(self) -> str:
+        """Why models write nothing: no endpoint answers, or none has so far, or they are not asked.
+        Empty where they write, or nobody is to ask any."""
+        holder = owner(self.run.path, SEEDS)
+        beat = read_heartbeat(self.run.path, "daemon")
+        endpoints = beat.get("endpoints")
+        if holder is None or beat.get("pid") != holder.place.pid or not endpoints:
+            return ""
+        if all(endpoint["why"] for endpoint in endpoints):
+            lines = (
+                f"{endpoint['endpoint']} at {', '.join(endpoint['servers']) or 'no address yet'}: "
+                f"{endpoint['why']}"
+                for endpoint in endpoints
+            )
+            remedy = (
+                "start the server, or correct operation.endpoints (`rods doctor --config FILE`)"
+            )
+            return f"NO ENDPOINT ANSWERS: {'; '.join(lines)} → {remedy}; calls wait until then"
+        waiting = sum(endpoint["in_flight"] for endpoint in endpoints)
+        why = {
+            "budget spent": "the budget of calls is spent → raise operation.budgets",
+            "no seeds": "no task can be a seed now → `rods status` says what zones they are in",
+        }.get(beat.get("state", ""), "")
+        if waiting and not any(endpoint["answered"] for endpoint in endpoints):
+            why = f"{waiting} calls under way, none answered so far → see the server's log"
+        return f"NOTHING IS WRITTEN: {why}" if why and not self.totals.accepted else ""
+
     def process(self, name: str) -> JsonObject:
         """What is known of `trainer` or `daemon`; `life` as rods.buffers.run.heartbeat judges it,
         or `no heartbeat` where there is none of a process that has written its log. Takes some

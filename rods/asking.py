@@ -4,8 +4,9 @@ strictly, and asked again.
 `AnswerForm` declares the fields of an answer with their schemas. Constrained, an answer is one JSON
 object that the server holds to `AnswerForm.schema()`. Tagged, each field stands between tags of its
 name: texts as they are, a list of things of one kind as one pair of tags an element, the rest as
-JSON. `read` gives the same dictionary of either and is strict. Thinking goes into `reason`; what a
-model thinks before its answer is dropped.
+JSON. `read` gives the same dictionary of either. It is strict about what is said, and lenient about
+the form in which one answer can stand (docs/endpoints.md has the table): two that differ are
+refused. Thinking goes into `reason`; what a model thinks before its answer is dropped.
 
 How much room a question has and how its answer is sampled is its role's (`[roles]`,
 `[operation.writers]`): the stage of the call. A model whose thoughts took all the room is given
@@ -18,15 +19,16 @@ import asyncio
 import re
 import tomllib
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from rods import model_json
 from rods.analysis.schemas import Checker
-from rods.canonical import JsonMapping, JsonObject, frozen
+from rods.canonical import JsonMapping, JsonObject, canonical, frozen, only, without
 from rods.config import Roles
-from rods.faults import ErrorType
+from rods.faults import ErrorType, Finish
 from rods.llm import Account, Client, Completion, Request
 from rods.llm.wire import THOUGHTS
 from rods.model_roles import Role, RoleTables
@@ -36,6 +38,15 @@ T = TypeVar("T")
 Schema = JsonMapping
 LONGEST = 100_000  # characters of an answer
 SHOWN = 1_000  # characters of a failed answer that are shown to the model again
+QUOTED = 120  # characters of one that are quoted where it is no answer at all
+WRAPPED = 3  # objects and lists that may stand around an answer
+# ends of an answer that is not read
+UNREAD: Mapping[Finish, str] = {
+    "length": "was cut short",
+    "context": "found no room: the prompt is too long",
+    "aborted": "was aborted by the server",
+    "filtered": "was withheld",
+}
 _REASON = re.compile(r"<reason>(.*?)</reason>", re.DOTALL)
 
 
@@ -77,12 +88,70 @@ class AnswerForm:
         forms = ({**fields, field: {"const": value}}, without)
         return {"anyOf": [obj(form, optional=self.optional) for form in forms]}
 
+    def read_completion(self, completion: Completion, *, constrained: bool) -> JsonObject:
+        """The fields of an answer, wherever its server has put it (`answer_of`). One that was cut
+        is read if its JSON is whole. Raises Unreadable."""
+        finish = completion.finish
+        text = answer_of(completion)
+        # cut behind its last bracket, if at all
+        whole = finish == "length" and constrained and text.rstrip("`\n ").endswith(("}", "]"))
+        if finish in UNREAD and not whole:
+            raise Unreadable(f"the answer {UNREAD[finish]}{_excerpt(text)}")
+        if not text:
+            raise Unreadable("the answer is empty")
+        return self.read(text, constrained=constrained)
+
     def read(self, text: str, *, constrained: bool) -> JsonObject:
         """The fields of an answer, and its `reason` ("" when there is none). Raises Unreadable."""
         text = text[thoughts.end() :] if (thoughts := THOUGHTS.match(text)) else text
         if len(text) > LONGEST:
             raise Unreadable(f"the answer has {len(text)} characters, at most {LONGEST} are read")
-        answer = self._in_object(text) if constrained else self._in_tags(text)
+        tagged = "{" not in text or any(f"{name}>" in text for name in ("reason", *self.fields))
+        if tagged and not constrained:
+            return self._checked(self._in_tags(text))
+        try:
+            return self._among(model_json.values(text))
+        except ValueError as error:
+            if isinstance(error, Unreadable):
+                raise
+            why = f": {error}" if "{" in text or "[" in text else _excerpt(text)
+            raise Unreadable(f"no JSON object could be read{why}") from None
+
+    def _among(self, values: list[Any]) -> JsonObject:
+        """The one answer that is among `values`, or in objects, lists and texts of JSON that wrap
+        it."""
+        fault = None
+        level = values
+        for _ in range(WRAPPED + 1):
+            answers: dict[bytes, JsonObject] = {}
+            inner: list[Any] = []
+            for value in level:
+                if isinstance(value, dict) and value.keys() & self.fields.keys():
+                    try:
+                        answer = self._checked(value)
+                        answers[canonical(without(answer, "reason"))] = answer
+                        continue
+                    except Unreadable as unreadable:
+                        fault = unreadable
+                        if len(value) > 1:  # no wrapping
+                            continue
+                inner += _wrapped(value)
+            if len(answers) > 1:
+                raise Unreadable(f"{len(answers)} different answers stand there; give one")
+            if answers:
+                return answers.popitem()[1]
+            level = inner
+        if fault is None and not any(isinstance(value, dict) for value in values):
+            fault = Unreadable("the answer is not a JSON object")
+        if fault is not None:
+            raise fault
+        return self._checked({})
+
+    def _checked(self, answer: JsonMapping) -> JsonObject:
+        """The fields in `answer`, texts that their schemas refuse as they are meant. Raises
+        Unreadable."""
+        reason = answer.get("reason")
+        answer = {"reason": reason if isinstance(reason, str) else "", **only(answer, self.fields)}
         bound, field, value = self.bound or ("", "", "")
         for name, schema in self.fields.items():
             if name not in answer:
@@ -90,19 +159,12 @@ class AnswerForm:
                     raise Unreadable(f'{name} is missing, which "{value}" needs')
                 if name not in self.optional and name != bound:
                     raise Unreadable(f"{name} is missing")
-            elif name not in self.guiding and (what := Checker(schema).fault(answer[name])):
+                continue
+            checker = Checker(schema)
+            answer[name] = checker.mended(answer[name])
+            if name not in self.guiding and (what := checker.fault(answer[name])):
                 raise Unreadable(f"{name} {what}")
         return answer
-
-    def _in_object(self, text: str) -> JsonObject:
-        try:
-            value = model_json.find(text)
-        except ValueError as error:
-            raise Unreadable(f"no JSON object could be read: {error}") from None
-        if not isinstance(value, dict):
-            raise Unreadable("the answer is not a JSON object")
-        reason = value["reason"] if isinstance(value.get("reason"), str) else ""
-        return {"reason": reason, **{name: value[name] for name in self.fields if name in value}}
 
     def _in_tags(self, text: str) -> JsonObject:
         # a tag behind it has no end to be looked for
@@ -119,6 +181,15 @@ class AnswerForm:
             elif parts:
                 answer[name] = _value(name, parts[0], schema)
         return answer
+
+
+def answer_of(completion: Completion) -> str:
+    """What a model has answered: its text and the arguments of its calls, or else what it thought
+    before, unless it was cut over that."""
+    texts = [completion.text, *(call.arguments for call in completion.tool_calls)]
+    if not any(map(str.strip, texts)) and completion.finish != "length":
+        texts += completion.reasoning.values()
+    return "\n".join(texts).strip()
 
 
 def read_forms(file: Path) -> dict[str, AnswerForm]:
@@ -167,11 +238,24 @@ def _between_tags(name: str, text: str) -> list[str]:
     return parts
 
 
+def _wrapped(value: Any) -> Iterable[Any]:
+    """What stands in a JSON value, or in a text of JSON."""
+    if isinstance(value, str) and value.lstrip().startswith("{"):
+        with suppress(ValueError):
+            return model_json.values(value)
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+
+
+def _excerpt(text: str) -> str:
+    """How `text` begins, behind a colon; empty where there is none."""
+    return f": {text.strip()[:QUOTED]!r}" if text.strip() else ""
+
+
 def _value(name: str, text: str, schema: Schema) -> Any:
     if schema.get("type") == "string":
         return text
     try:
-        return model_json.find(text)
+        return model_json.find(text, Checker(schema).fits)
     except ValueError as error:
         raise Unreadable(f"<{name}> does not hold JSON: {error}") from None
 
@@ -277,7 +361,7 @@ class Questioner:
             repeated = completion.text == answer
             answer = completion.text
             try:
-                meant = question.read(_fields(completion, form, constrained=constrained))
+                meant = question.read(form.read_completion(completion, constrained=constrained))
                 if question.check is not None:
                     await question.check(meant)
                 return meant
@@ -334,15 +418,3 @@ async def together(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
     except BaseExceptionGroup as several:
         raise min(several.exceptions, key=lambda error: isinstance(error, Unanswered)) from None
     return [task.result() for task in tasks]
-
-
-def _fields(completion: Completion, form: AnswerForm, *, constrained: bool) -> JsonObject:
-    if not completion.whole:
-        ends = {
-            "length": "was cut short",
-            "context": "found no room: the prompt is too long",
-            "aborted": "was aborted by the server",
-            **dict.fromkeys(("stop", "empty"), "is empty"),
-        }
-        raise Unreadable(f"the answer {ends.get(completion.finish, 'was withheld')}")
-    return form.read(completion.text, constrained=constrained)

@@ -1,5 +1,5 @@
-"""JSON that a model wrote: `read_exact` for a policy's calls, `find` for the answers of models that
-write tasks.
+"""JSON that a model wrote: `read_exact` for a policy's calls, `values` and `find` for the answers
+of models that write tasks.
 
 Neither drops, rounds or invents anything: numbers that other readers would round, keys that come
 twice, NaN and deep nesting are errors that say what is wrong. Whatever is read can be written again
@@ -14,13 +14,22 @@ from typing import Any, NoReturn
 
 import orjson
 
-from rods.canonical import JsonObject
+from rods.canonical import JsonObject, canonical
 
 MAX_DEPTH = 40  # brackets inside of brackets in a policy's text; parsers recurse into the C stack
 MAX_ANSWER_DEPTH = 60  # the same in an answer
 MAX_ANSWER = 1 << 20  # characters of an answer
-_QUOTED = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
+_QUOTED = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 _BRACKET = re.compile(r"[\[\]{}]")
+# Where JSON begins amid prose, in which {names} and [notes] stand, too; `flat`: a whole list that
+# begins with no text and holds no other brackets.
+_START = re.compile(
+    rf'\{{\s*+(?:\}}|\Z|{_QUOTED.pattern}\s*+(?::|\Z))|\[\s*+[\[{{"]'
+    rf'|(?P<flat>\[(?=\s*+[\]\d.tfn-])(?:[^\[\]{{}}"]++|{_QUOTED.pattern[:-1]})*+\])',
+    re.DOTALL,
+)
+_TOKEN = re.compile(rf"{_QUOTED.pattern}|{_BRACKET.pattern}", re.DOTALL)
+_LAST_COMMA = re.compile(rf"({_QUOTED.pattern})|,(?=\s*+[\]}}])", re.DOTALL)
 _LONG_NUMBER = re.compile(r"[0-9]{19}")  # 2^63 has as many digits
 
 
@@ -40,23 +49,68 @@ def read_exact(text: str) -> Any:
     return value
 
 
-def find(text: str) -> Any:
-    """The JSON value in `text`: all of it, the only fenced block, or the first object or list amid
-    prose. Lone surrogates become U+FFFD. Raises ValueError when there is none, or when what stands
-    there is broken."""
+def find(text: str, fits: Callable[[Any], bool] = lambda value: True) -> Any:
+    """The one JSON value of those in `text` that fits, or the only one. Raises ValueError where
+    several differ, and as `values` does."""
+    every = values(text)
+    fitting = [value for value in every if fits(value)] or every
+    different = {canonical(value) for value in fitting}
+    if len(different) > 1:
+        raise ValueError(f"{len(different)} different JSON values stand there; give one")
+    return fitting[0]
+
+
+def values(text: str) -> list[Any]:
+    """The JSON values in `text`, in order: all of it, or the outermost objects and lists amid
+    prose, or what its only fenced block holds. A comma behind a last element is overlooked; lone
+    surrogates become U+FFFD. What is broken is passed over, not searched for pieces. Raises
+    ValueError when there is none, or when one is cut off."""
     try:
-        return _read(text)
+        return [_read(text)]
     except ValueError as error:
-        whole = error
-    fenced = text.split("```")
-    if len(fenced) == 3:
-        return _read(fenced[1].lstrip().removeprefix("json"))
-    start = min((place for place in (text.find("{"), text.find("[")) if place >= 0), default=-1)
-    if start < 0 or len(text) > MAX_ANSWER or _nested_deeper(text[start:], MAX_ANSWER_DEPTH):
-        raise whole
-    # Only from the first bracket: a valid piece of something broken is not what the model meant.
-    value, _ = _DECODER.raw_decode(valid_unicode(text[start:]))
-    return all_valid(value)
+        fault = error
+    found: list[Any] = []
+    place = 0
+    text = valid_unicode(text) if len(text) <= MAX_ANSWER else ""
+    while start := _START.search(text, place):
+        place = start.start()
+        try:
+            end = start.end() if start["flat"] else _end(text, place)
+            found.append(all_valid(_decoded(text[place:end])))
+        except ValueError as error:
+            if isinstance(error, _Unclosed):
+                raise
+            fault = error
+        place = end
+    if not found:
+        fenced = text.split("```")
+        if len(fenced) != 3:
+            raise fault
+        found = [_read(fenced[1].lstrip().removeprefix("json"))]
+    return found
+
+
+class _Unclosed(ValueError):
+    """JSON whose end cannot be found."""
+
+
+def _end(text: str, start: int) -> int:
+    """Where the JSON ends that begins with a bracket at `start`. Raises _Unclosed."""
+    depth = 0
+    for token in _TOKEN.finditer(text, start):
+        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(token[0], 0)
+        if not depth:
+            return token.end()
+        if depth > MAX_ANSWER_DEPTH:
+            raise _Unclosed(f"nested deeper than {MAX_ANSWER_DEPTH}")
+    raise _Unclosed(f"it is cut off: what begins with {text[start : start + 20]!r} never ends")
+
+
+def _decoded(text: str) -> Any:
+    try:
+        return _DECODER.decode(text)
+    except json.JSONDecodeError:
+        return _DECODER.decode(_LAST_COMMA.sub(r"\1", text))
 
 
 def valid_unicode(text: str) -> str:

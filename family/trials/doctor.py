@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Annotated
 
 import aiohttp
-import jsonschema_rs
 import orjson
 import tomli_w
 from cyclopts import Parameter
@@ -27,7 +26,8 @@ from cyclopts.types import PositiveInt
 
 import rods
 from rods import logs, model_json
-from rods.asking import obj
+from rods.analysis.schemas import fits
+from rods.asking import UNREAD, AnswerForm, Unreadable, answer_of, one_of
 from rods.commands import LIBRARIES, Json, installing
 from rods.config import Config, Endpoint, Operation, base_address, read_config
 from rods.console.output import ConfigFile, print_lines, print_result
@@ -54,10 +54,14 @@ LONG = "one two three four five six seven eight nine ten " * 100
 ANSWER = 256
 ENDLESS = "Count upwards from here in words, and never stop."
 COUNT = [{"role": "user", "content": "Count from one to ten."}]
-COLOUR = [{"role": "user", "content": "Name a colour and a count."}]  # in a SCHEMA
-SCHEMA = obj(
-    {"colour": {"enum": ["red", "green"]}, "count": {"type": "integer", "minimum": 1, "maximum": 9}}
+COLOUR = (
+    'Choose a colour and a count. Answer with one JSON object: "reason", a word or two; "colour", '
+    '"red" or "green"; "count", a number from 1 to 9.'
 )
+FORM = AnswerForm(
+    {"colour": one_of("red", "green"), "count": {"type": "integer", "minimum": 1, "maximum": 9}}
+)
+SCHEMA = FORM.schema(40)
 
 Writer = Annotated[
     tuple[str, str] | None,
@@ -337,7 +341,7 @@ async def _answers(client: Client) -> AsyncIterator[Finding]:
     if isinstance(plain, str):
         yield Finding("answer", False, plain, "see the server's log")
         return
-    if not plain.whole and plain.finish != "length":
+    if plain.finish != "length" and (plain.finish in UNREAD or not answer_of(plain)):
         text = f"no usable answer ({plain.finish})"
         yield Finding("answer", False, text, "is it a chat model with a template?")
     else:
@@ -345,7 +349,8 @@ async def _answers(client: Client) -> AsyncIterator[Finding]:
         text = f"{plain.tokens_out} tokens in {plain.seconds:.2f} s ({speed:.0f} a second, alone)"
         yield Finding("answer", True, text)
     if client.settings[0].structured:
-        bound = await _asked(client, Request("probe", COLOUR, schema=SCHEMA, max_tokens=64))
+        asked = [{"role": "user", "content": COLOUR}]
+        bound = await _asked(client, Request("probe", asked, schema=SCHEMA, max_tokens=128))
         yield _structured(bound)
     else:
         yield Finding("structured output", None, "switched off (structured = false)")
@@ -383,21 +388,25 @@ async def _weights(base: str) -> Finding:
 
 
 def _structured(bound: Completion | str) -> Finding:
+    """What the reader of every model's answers makes of one."""
+    question = "structured output"
     if isinstance(bound, str):
-        fault = bound
-    elif not bound.constrained:
-        fault = "the server refuses response_format json_schema"
-    else:
-        try:
-            if jsonschema_rs.is_valid(SCHEMA, model_json.read_exact(bound.text)):
-                return Finding(
-                    "structured output", True, f"the schema was kept, {bound.seconds:.2f} s"
-                )
-            fault = f"the schema was not kept: {bound.text[:80]!r}"
-        except ValueError as error:
-            fault = f"the answer is no JSON ({error}): {bound.text[:80]!r}"
-    remedy = "set structured = false, or serve with a grammar backend"
-    return Finding("structured output", False, fault, remedy)
+        return Finding(question, False, bound, "see the server's log")
+    try:
+        FORM.read_completion(bound, constrained=True)
+    except Unreadable as error:
+        remedy = "serve with a grammar backend, or choose a model that follows its instructions"
+        return Finding(question, False, f"{error}: {bound.text[:80]!r}", remedy)
+    with suppress(ValueError):
+        if bound.constrained and fits(SCHEMA, model_json.read_exact(bound.text)):
+            return Finding(question, True, f"the schema was kept, {bound.seconds:.2f} s")
+    why = (
+        f"no schema binds its text: {bound.text[:80]!r}"
+        if bound.constrained
+        else "the server refuses response_format json_schema"
+    )
+    remedy = "structured = false spares the attempt"
+    return Finding(question, None, f"{why}; its answer can be read", remedy)
 
 
 async def _asked(client: Client, request: Request) -> Completion | str:

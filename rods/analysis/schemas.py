@@ -2,13 +2,16 @@
 conforms. Desk and BFCL check arguments by code of their own: ten times as quick, and what it says
 is what their policies are shown."""
 
+import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from jsonschema_rs import Draft202012Validator, ValidationError
 
 from rods.canonical import JsonMapping, JsonObject, canonical
 from rods.environments.base import Parameter, Tool
+from rods.model_json import read_exact
 
 TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
@@ -167,6 +170,18 @@ class Checker:
             else next((self._told(flaw, value) for flaw in self.errors(value)), "is no JSON")
         )
 
+    def mended(self, value: Any) -> Any:
+        """`value` with texts in it that the schema refuses as it means them, as far as one reading
+        of each conforms: JSON of another type that stands as text, a listed text in other letters.
+        Texts that conform are left alone. Changes objects and lists in place."""
+        whole = {"": value}
+        for error in self.errors(value):
+            *outer, last = ["", *error.instance_path]
+            holder = _inside(whole, outer)
+            last = str(last) if isinstance(holder, Mapping) else last
+            holder[last] = _as_meant(holder[last], self.at(error))
+        return whole[""]
+
     def at(self, error: ValidationError) -> Any:
         """The part of the schema that an error is about."""
         return _inside(self.schema, error.schema_path[:-1])
@@ -228,6 +243,22 @@ def _inside(value: Any, path: Iterable[str | int]) -> Any:
     for part in path:
         value = value[str(part) if isinstance(value, Mapping) else part]
     return value
+
+
+def _as_meant(value: Any, schema: JsonMapping) -> Any:
+    """The one value that conforms to `schema` of those that `value` may mean, or `value`."""
+    readings: list[Any] = []
+    if forms := schema.get("anyOf") or schema.get("oneOf"):
+        readings += (Checker(form).mended(copy.deepcopy(value)) for form in forms)
+    elif isinstance(value, str):
+        text = value.strip()
+        options = schema.get("enum") or [schema.get("const")]
+        readings += (option for option in options if str(option).casefold() == text.casefold())
+        with suppress(ValueError):
+            readings.append(read_exact(text.lower() if text.lower() in ("true", "false") else text))
+    checker = Checker(schema)
+    conforming = {canonical(reading): reading for reading in readings if checker.fits(reading)}
+    return conforming.popitem()[1] if len(conforming) == 1 else value
 
 
 def _rank(error: ValidationError) -> tuple[list[tuple[bool, str | int]], bool]:

@@ -46,6 +46,9 @@ class Endpoint(Section):
     # more fields of every request, for instance { chat_template_kwargs = { enable_thinking = false
     # } }
     extra: JsonObject = Field(default_factory=dict)
+    # names of its own for fields of a request, such as { max_tokens = "max_completion_tokens" };
+    # "" leaves one out. A refusal that names one is understood without
+    fields: dict[str, str] = Field(default_factory=dict)
 
     @property
     def giving_up(self) -> "Endpoint":

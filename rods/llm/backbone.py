@@ -8,13 +8,14 @@ import email.utils
 import os
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import aiofiles
 import aiofiles.os
 
+from rods.canonical import without
 from rods.config import Endpoint, addresses, base_address
 from rods.errors import UserError
 from rods.llm import wire
@@ -30,6 +31,8 @@ RESTING = 5.0  # seconds for which a replica that failed is asked only when ther
 PATIENCE = 5.0  # seconds that a call waits for a look at the endpoint's files
 # after so many in a row no more are sent: of one prompt template; of any, while none was taken
 SCHEMAS_REFUSED = 8
+# what a server answers that answers anything
+SHORTEST = Request("probe", [{"role": "user", "content": "Say yes."}], max_tokens=16)
 
 
 @dataclass(slots=True, eq=False)
@@ -115,6 +118,8 @@ class Backbone:
         self.slots = Limiter(settings.concurrency)
         self.circuit = Circuit()
         self.structured = settings.structured
+        self.fields = settings.fields  # and what was found out
+        self._suspect = True  # nothing was answered since a refusal, or at all
         self.credit = 0.0  # of the weighted draw
         self._schemas_taken = False  # whether a constrained answer has come
         self._refused_schemas = Counter[str]()  # in a row, by prompt template
@@ -185,9 +190,29 @@ class Backbone:
         return True
 
     async def ask(self, request: Request, call: CallTally) -> Completion:
-        """One attempt of `call`. Where a schema is refused the same call goes without; after a few
-        in a row of one template none of its are sent, none at all when none was ever taken. Raises
-        Failure or RequestRefused."""
+        """One attempt of `call`. Raises RequestRefused where it is at fault; where nothing is
+        answered, not even `SHORTEST`, it is the configuration, and a Failure. (Who has patience for
+        an outage only is told at once.)"""
+        try:
+            completion = await self._ask_as_able(request, call)
+        except RequestRefused as refusal:
+            chat = not request.texts and request.prompt is None
+            waits = chat and not self.settings.patience_seconds
+            if waits and self._suspect:
+                try:
+                    await self._ask(SHORTEST, call, constrained=False)
+                except RequestRefused:
+                    what = str(refusal).partition(": ")[2]
+                    raise Failure(f"it refuses every request: {what}", refusal=True) from None
+            self._suspect = not self._suspect
+            raise
+        self._suspect = False
+        return completion
+
+    async def _ask_as_able(self, request: Request, call: CallTally) -> Completion:
+        """Where a schema is refused the same call goes without; after a few in a row of one
+        template none of its are sent, none at all when none was ever taken, or schemas are unknown.
+        Raises Failure or RequestRefused."""
         kind = request.template or request.stage
         if (
             request.schema is None
@@ -201,7 +226,8 @@ class Backbone:
             completion = await self._ask(request, call, constrained=False)
             self._refused_schemas[kind] += 1
             if not self._schemas_taken:
-                self.structured = self._refused_schemas.total() < SCHEMAS_REFUSED
+                few = self._refused_schemas.total() < SCHEMAS_REFUSED
+                self.structured = few and not wire.refuses_schemas(str(refusal))
             more = self.structured and self._refused_schemas[kind] < SCHEMAS_REFUSED
             log.warning(
                 "schema refused", endpoint=self.name, why=str(refusal), kind=kind, more=more
@@ -215,18 +241,35 @@ class Backbone:
     def estimate(self, request: Request) -> int:
         """Tokens that one call surely stays under: a generous guess at the prompt, and the longest
         answer."""
-        return len(self._body(request, constrained=False)) // 3 + request.max_tokens
+        return len(self._body(request, self.fields, constrained=False)) // 3 + request.max_tokens
 
-    def _body(self, request: Request, *, constrained: bool) -> bytes:
+    def _body(self, request: Request, fields: Mapping[str, str], *, constrained: bool) -> bytes:
         return wire.encode(
-            request, self.settings.model, self.settings.extra, constrained=constrained
+            request, self.settings.model, self.settings.extra, fields, constrained=constrained
         )
 
     async def _ask(self, request: Request, call: CallTally, *, constrained: bool) -> Completion:
-        body = self._body(request, constrained=constrained)
+        fields = self.fields
+        body = self._body(request, fields, constrained=constrained)
         blank = Completion("", "context", self.settings.model, self.name, retries=call.sent - 1)
         began = time.monotonic()
         status, headers, content = await self._post(wire.path(request), body, call)
+        while (
+            status in (400, 422)
+            and not (request.texts or request.prompt is not None or wire.no_room(content))
+            and (change := wire.refused_field(content, fields))
+        ):
+            fields = {**fields, **change}
+            body = self._body(request, fields, constrained=constrained)
+            status, headers, content = await self._post(wire.path(request), body, call)
+        if status == 200 and (learnt := without(fields, *self.fields)):
+            self.fields = {**self.fields, **learnt}
+            log.warning(
+                "fields refused, sent otherwise from now on",
+                endpoint=self.name,
+                fields=learnt,
+                remedy="the same in operation.endpoints.fields saves the refusal",
+            )
         seconds = time.monotonic() - began
         if status != 200:
             if status in (400, 413, 422) and wire.no_room(content):

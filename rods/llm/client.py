@@ -117,9 +117,8 @@ class Client:
         return Account(name, self.budget.limits.variant_calls)
 
     def status(self) -> list[JsonObject]:
-        """Every endpoint as people should see it: `down_seconds` and `why` tell a pause from an
-        idle client."""
-        now = time.monotonic()
+        """Every endpoint as people should see it: `answered` says whether it ever did,
+        `down_seconds` and `why` tell a pause from an idle client."""
         return [
             {
                 "endpoint": target.name,
@@ -128,10 +127,9 @@ class Client:
                 "in_flight": target.slots.held,
                 "limit": int(target.slots.limit),
                 "waiting": target.slots.waiting,
-                "down_seconds": 0.0
-                if target.circuit.down_since is None
-                else round(now - target.circuit.down_since, 1),
-                "why": target.circuit.why,
+                "answered": target.circuit.last_answered > 0,
+                "down_seconds": round(target.circuit.outage, 1),
+                "why": target.circuit.why if target.circuit.outage else "",
             }
             for target in self._backbones.values()
         ]

@@ -27,7 +27,11 @@ if TYPE_CHECKING:
 KEEP_ALIVE = 3.0
 MAX_BODY = 32 << 20  # bytes of a reply
 SPARE_DESCRIPTORS = 128  # for what a process will open besides
-HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "rods"}
+HEADERS = {
+    "Accept": "application/json, text/event-stream",
+    "Accept-Encoding": "identity",
+    "User-Agent": "rods",
+}
 # characters of a complaint: those that are looked at, those that are shown
 MOST_READ = 2000
 MOST_COMPLAINT = 300

@@ -12,6 +12,7 @@ THRESHOLD = 8
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 30.0
 LONGEST_ASKED = 600.0  # seconds that a server may ask for
+SILENCE = 5.0  # of failures without a success, after which nobody seems to answer
 # Of the limiter.
 MOST = 0.5  # of the limit goes in a round at most
 STEPS_UP = 16
@@ -94,7 +95,8 @@ class Circuit:
     Answers to what was sent before it opened close nothing.
 
     `down_since` is the monotonic time since when no call has succeeded, None while closed; `why`
-    the last reason. `last_answered` is when the latest of the calls that were answered was sent."""
+    the last failure's reason, "" after a success. `last_answered` is when the latest of the calls
+    that were answered was sent."""
 
     def __init__(self) -> None:
         self.why = ""
@@ -112,6 +114,16 @@ class Circuit:
     def able(self) -> bool:
         """Whether a call would pass at once."""
         return self.down_since is None or (not self._trial and time.monotonic() >= self._next_trial)
+
+    @property
+    def outage(self) -> float:
+        """Seconds for which calls have failed without a success between; 0 while it is closed and
+        that is not long."""
+        now = time.monotonic()
+        if self.down_since is not None:
+            return now - self.down_since
+        silence = now - self._first_failure if self._failures else 0.0
+        return silence if silence > SILENCE else 0.0
 
     async def passage(self) -> bool | None:
         """The permission to send, and whether the call tries an open circuit. None: ask again,
@@ -135,11 +147,11 @@ class Circuit:
         if self.down_since is not None and sent < self._opened:
             return False
         self._failures = 0
+        self.why = ""
         if self.down_since is None:
             return False
         self.down_since = None
         self._pause = FIRST_PAUSE
-        self.why = ""
         self._tell()
         return True
 
@@ -157,11 +169,11 @@ class Circuit:
         if not self._failures:
             self._first_failure = now
         self._failures += 1
+        self.why = why
         if self._failures < THRESHOLD and not refusal:
             return False
         self.down_since = self._first_failure
         self._opened = now
-        self.why = why
         self._next_trial = now + max(self._pause, min(after, LONGEST_ASKED))
         return True
 

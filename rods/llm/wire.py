@@ -7,8 +7,10 @@ Anything in a reply may have any type."""
 import json
 import math
 import re
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import orjson
@@ -41,8 +43,25 @@ _NO_ROOM = re.compile(
     r"|input length .*exceeds the maximum allowed length",  # SGLang
     re.I,
 )
+# Fields that a server may refuse, and what it is sent instead ("": nothing; the same: it has to be
+# there): some models know another limit, a fixed temperature, no seed, or streams alone.
+REPLACEMENTS = {
+    "max_tokens": "max_completion_tokens",
+    "temperature": "",
+    "top_p": "",
+    "seed": "",
+    "chat_template_kwargs": "",
+    "stream": "stream",
+}
+_UNKNOWN = re.compile(
+    r"(?:not|n't|never) (?:be )?(?:support|permit|allow|accept|recogni|avail)"
+    r"|unsupported|unknown|unrecogni|unexpected|unavailable|extra|no longer|deprecated",
+    re.I,
+)
 # what orjson refuses and json reads, fifty times as slowly
 _PYTHON_ALONE = (rb"\ud", rb"\uD", b"NaN", b"Infinity")
+
+_STREAM = (b"data:", b"event:", b"id:", b": ", b":\n")  # how server-sent events begin
 
 # A model's own thinking, as far as it got; some chat templates write its opening tag into the
 # prompt.
@@ -60,8 +79,16 @@ def path(request: Request) -> str:
     return "/chat/completions" if request.prompt is None else "/completions"
 
 
-def encode(request: Request, model: str, extra: JsonMapping, *, constrained: bool) -> bytes:
-    """The body. Raises ValueError for what JSON cannot say."""
+def encode(
+    request: Request,
+    model: str,
+    extra: JsonMapping,
+    fields: Mapping[str, str] = MappingProxyType({}),
+    *,
+    constrained: bool,
+) -> bytes:
+    """The body, whose fields are called as `fields` says, or left out where it says "". Raises
+    ValueError for what JSON cannot say."""
     if request.texts:
         return orjson.dumps(
             {
@@ -92,6 +119,11 @@ def encode(request: Request, model: str, extra: JsonMapping, *, constrained: boo
             "enable_thinking": request.thinking,
         }
     body |= request.extra
+    if fields:
+        body |= {"stream": True} if fields.get("stream") else {}
+        body = {
+            fields.get(name, name): value for name, value in body.items() if fields.get(name, name)
+        }
     try:
         return orjson.dumps(body)
     except TypeError:  # lone surrogates, integers over 64 bits, or something that is no JSON at all
@@ -108,7 +140,7 @@ def decode(body: bytes, sent: Completion, seconds: float, key: Key = NO_KEY) -> 
     """The completion in a reply with status 200, its texts without `key` and bounded; `sent`: what
     is known of it before, with the model as it was asked for and a rough count of tokens in. Raises
     NotAnAnswer."""
-    reply = _read(body, key)
+    reply = _streamed(body, key) if body.lstrip().startswith(_STREAM) else _read(body, key)
     if not isinstance(reply, dict) or not isinstance(reply.get("choices"), list):
         raise NotAnAnswer(f"a reply without choices: {key.complaint(body)}")
     choice = reply["choices"][0] if reply["choices"] else None
@@ -116,8 +148,9 @@ def decode(body: bytes, sent: Completion, seconds: float, key: Key = NO_KEY) -> 
     message = choice.get("message")
     reasoning = _reasoning(message, key) if isinstance(message, dict) else {}
     content = _text(message.get("content") if isinstance(message, dict) else choice.get("text"))
-    text = content or ""
-    calls = _tool_calls(message.get("tool_calls"), key) if isinstance(message, dict) else ()
+    refusal = _text(message.get("refusal")) if isinstance(message, dict) and not content else None
+    text = content or refusal or ""
+    calls = _tool_calls(message, key) if isinstance(message, dict) else ()
     too_long = len(text) > MOST_TEXT or sum(len(call.arguments) for call in calls) >= MOST_TEXT
     usage = reply.get("usage")
     counts = usage if isinstance(usage, dict) else {}
@@ -125,7 +158,11 @@ def decode(body: bytes, sent: Completion, seconds: float, key: Key = NO_KEY) -> 
     return replace(
         sent,
         text=key.heard(text, MOST_TEXT),
-        finish="length" if too_long else _finish(choice.get("finish_reason"), content, calls),
+        finish="length"
+        if too_long
+        else "filtered"
+        if refusal
+        else _finish(choice.get("finish_reason"), content, calls),
         model=key.heard(model, MOST_NAME) if isinstance(model, str) and model else sent.model,
         tokens_in=_count(counts.get("prompt_tokens")) or sent.tokens_in,
         tokens_out=_count(counts.get("completion_tokens"))
@@ -190,7 +227,11 @@ def no_room(body: bytes) -> bool:
 def _text(content: Any) -> str | None:
     """None where there is no text, not even an empty one."""
     if isinstance(content, list):  # parts
-        parts = [part.get("text") for part in content if isinstance(part, dict)]
+        parts = [
+            part.get("text")
+            for part in content
+            if isinstance(part, dict) and part.get("type") not in ("thinking", "reasoning")
+        ]
         texts = [part for part in parts if isinstance(part, str)]
         content = "".join(texts) if texts else None
     return valid_unicode(content) if isinstance(content, str) else None
@@ -221,18 +262,92 @@ def _finish(reason: Any, content: str | None, calls: tuple[ToolCall, ...]) -> Fi
     return "empty" if lacking and finish in ("stop", "tools", "other") else finish
 
 
-def _tool_calls(value: Any, key: Key) -> tuple[ToolCall, ...]:
+def _tool_calls(message: JsonObject, key: Key) -> tuple[ToolCall, ...]:
     calls = []
     room = MOST_TEXT
+    value = message.get("tool_calls") or [{"function": message.get("function_call")}]
     for call in value if isinstance(value, list) else ():
         function = call.get("function") if isinstance(call, dict) else None
         if isinstance(function, dict) and isinstance(function.get("name"), str) and room:
-            arguments = key.heard(_text(function.get("arguments")) or "", room)
+            given = function.get("arguments")
+            if isinstance(given, dict):
+                given = json.dumps(given, ensure_ascii=False)
+            arguments = key.heard(_text(given) or "", room)
             name = key.heard(function["name"], MOST_NAME)
             identifier = key.heard(_text(call.get("id")) or "", MOST_NAME)
             calls.append(ToolCall(name, arguments, identifier))
             room -= len(arguments)
     return tuple(calls)
+
+
+def refused_field(body: bytes, fields: Mapping[str, str]) -> dict[str, str]:
+    """The field that a refusal names first, of those that `fields` does not change yet, and what is
+    sent in its place; empty where it names none, or a limit for its number."""
+    words = body.decode(errors="replace")
+    named = {
+        match.start(): name
+        for name in REPLACEMENTS.keys() - fields.keys()
+        if (match := re.search(rf"\b{name}(?:ing)?\b", words))
+    }
+    name = named[min(named)] if named else ""
+    other = REPLACEMENTS.get(name, "")
+    if not name or (other.startswith("max_") and not (other in words or _UNKNOWN.search(words))):
+        return {}
+    return {name: other}
+
+
+def refuses_schemas(words: str) -> bool:
+    """Whether a refusal is of every schema, not of the one that was sent."""
+    named = "response_format" in words and not re.search(r"\bschema", words, re.I)
+    return named and _UNKNOWN.search(words) is not None
+
+
+def _streamed(body: bytes, key: Key) -> JsonObject:
+    """The reply whose parts are server-sent events. Raises NotAnAnswer for one that was cut off."""
+    reply: JsonObject = {}
+    texts: dict[str, str] = {}
+    calls: dict[Any, JsonObject] = {}
+    ended = None
+    whole = False
+    for line in body.splitlines():
+        data = line.removeprefix(b"data:").strip()
+        if not line.startswith(b"data:") or not data:
+            continue
+        if data == b"[DONE]":
+            whole = True
+            break
+        part = _read(data, key)
+        if not isinstance(part, dict) or part.get("error"):
+            raise NotAnAnswer(f"a stream that broke: {complaint(data, key)}")
+        reply |= {name: value for name, value in part.items() if value}
+        choices = part.get("choices")
+        choice = choices[0] if isinstance(choices, list) and choices else None
+        choice = choice if isinstance(choice, dict) else {}
+        ended = choice.get("finish_reason") or ended
+        delta = choice.get("delta") or choice.get("message")
+        for name, value in delta.items() if isinstance(delta, dict) else ():
+            if name == "tool_calls":
+                _add_calls(calls, value)
+            elif text := _text(value):
+                texts[name] = texts.get(name, "") + text
+    if ended is None and not whole:
+        raise NotAnAnswer("a stream that was cut off")
+    message = {**texts, "tool_calls": list(calls.values())}
+    return {**reply, "choices": [{"message": message, "finish_reason": ended}]}
+
+
+def _add_calls(calls: dict[Any, JsonObject], parts: Any) -> None:
+    """Adds the parts of calls in one event to those before, by their index."""
+    for part in parts if isinstance(parts, list) else ():
+        function = part.get("function") if isinstance(part, dict) else None
+        if not isinstance(function, dict):
+            continue
+        call = calls.setdefault(
+            str(part.get("index", len(calls))),
+            {"id": part.get("id"), "function": {"arguments": ""}},
+        )
+        call["function"]["name"] = function.get("name") or call["function"].get("name")
+        call["function"]["arguments"] += _text(function.get("arguments")) or ""
 
 
 def _read(body: bytes, key: Key) -> Any:

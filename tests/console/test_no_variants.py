@@ -1,6 +1,7 @@
 """Why no variants come: a person is told, and the run goes on to its end."""
 
 import json
+import signal
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from rods.tasks import AnyTask, Task, task_lines
 from rods.worlds import desk
 from tests.buffers.world import SyncDaemonLog, make_run
 from tests.console.conftest import CONFIG, rods
+from tests.console.test_up import started
 from tests.environments import load
 
 ENDPOINT = '[[operation.endpoints]]\nmodel = "m"\nurls = ["http://127.0.0.1:9/v1"]\n'
@@ -247,3 +249,42 @@ def written(folder: Path, answers: str) -> tuple[str, str, dict[str, Any]]:
     assert done.returncode == 0, done.stdout + done.stderr
     status = json.loads(rods("status", folder / "run", "--json").stdout)
     return done.stdout, rods("status", folder / "run").stdout, status
+
+
+@pytest.mark.slow
+def test_up_says_that_no_endpoint_answers_where_it_is_and_what_to_do(tmp_path: Path) -> None:
+    config = tmp_path / "run.toml"
+    written = CONFIG.replace("steps = 14", "steps = 500").replace(
+        "[data]", '[pipeline]\nauthor = "llm"\n[data]'
+    )
+    config.write_text(f"{written}steps_per_second = 2\n{ENDPOINT}")
+    with started(tmp_path / "run", config) as process:
+        assert process.stdout is not None
+        said = next(line for line in process.stdout if "NO ENDPOINT ANSWERS" in line)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=60) == 5
+    assert "m at http://127.0.0.1:9/v1: " in said
+    assert "cannot connect" in said and "→ start the server" in said
+    assert not list(read(tmp_path / "run" / "rejected.jsonl")), "and no seed is lost to it"
+
+
+def test_what_is_told_of_a_daemon_whose_models_write_nothing(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    silent = {"endpoint": "m", "servers": ["http://h:1/v1"], "in_flight": 3, "answered": False}
+    with closing(SyncDaemonLog(run)) as log:
+        progress = Progress(run.path)
+        heartbeat = log.log.heartbeat
+
+        def told(state: str, **endpoint: Any) -> str:
+            heartbeat.beat(state=state, endpoints=[{**silent, "why": "", **endpoint}])
+            heartbeat._write()
+            return progress.unwritten()
+
+        assert told("working", why="HTTP 401").startswith(
+            "NO ENDPOINT ANSWERS: m at http://h:1/v1: HTTP 401 → "
+        )
+        assert told("working").startswith("NOTHING IS WRITTEN: 3 calls under way")
+        assert "budget" in told("budget spent", answered=True)
+        assert "no task can be a seed" in told("no seeds", in_flight=0)
+        assert not told("working", answered=True)
+    assert not progress.unwritten(), "and nothing of one that has left"

@@ -17,6 +17,8 @@ from rods.model_json import find, read_exact
         ' {"a": [1, 2.5, "x"]}\n',
         '```json\n{"a": [1, 2.5, "x"]}\n```',
         'So: {"a": [1, 2.5, "x"]}!',
+        'With {name}, {a, b}, [see 1], [1, 2) and {"a": <list>}: {"a": [1, 2.5, "x"]}',
+        '```json\n{"a": [1, 2.5, "x"]}\n```\nonce more\n```\n{"a": [1, 2.5, "x",],}\n```',
     ],
 )
 def test_json_is_found_amid_a_model_s_prose(text: str) -> None:
@@ -36,10 +38,12 @@ def test_json_is_found_amid_a_model_s_prose(text: str) -> None:
         ('{"a": "' + ")]}" * 5000 + '", "b": ' + "[" * 5000 + "]" * 5000 + "}", "nested deeper"),
         (
             'Say "]]: {"a": "' + "]" * 5000 + '", "b": ' + "[" * 5000 + "]" * 5000 + "}",
-            "Expecting value",
+            "nested deeper",
         ),
-        ('{"a": ' + '"x' * 10, "delimiter|Unterminated"),
-        ('Broken: {"a": {"b": 1}, }', "property name"),
+        ('{"a": ' + '"x' * 10, "cut off"),
+        ('Broken: {"a": {"b": 1} "c": 2}', "delimiter"),
+        ('Both: {"a": 1} or {"a": 2}', "2 different"),
+        ('{"a": 1} and then {"a": [', "cut off"),
         ("no JSON at all", "Expecting value"),
         ("", "Expecting value"),
     ],

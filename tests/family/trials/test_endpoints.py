@@ -10,10 +10,13 @@ import pytest
 from bench.fixtures.llm_stub import Script, Stub
 from rods.config import parse_config
 from rods.console.main import run
-from rods.family.trials.doctor import check_endpoint
+from rods.family.trials.doctor import _answers, check_endpoint
 from tests.rods.llm.conftest import endpoint
+from tests.rods.llm.test_deviations import Body, message, served as answering
 from tests.trainer.nano_parts import engine
 from tests.trainer.served_stub import served
+
+COLOURED = {"reason": "so", "colour": "red", "count": 3}
 
 
 async def verdicts(stub: Stub, **settings: object) -> dict[str, bool | None]:
@@ -54,7 +57,24 @@ async def test_schemas_that_are_refused_or_ignored(stub: Stub) -> None:
     stub.use(Script(refuse_schema=True))
     assert (await verdicts(stub))["structured output"] is False
     stub.use(Script(faults={"prose": 1.0}))
-    assert (await verdicts(stub))["structured output"] is False
+    assert (await verdicts(stub))["structured output"] is None, "what is fenced can be read"
+
+
+@pytest.mark.parametrize(
+    ("said", "ok"),
+    [
+        (message(json.dumps(COLOURED)), True),
+        (message(f"```json\n{json.dumps(COLOURED)}\n```"), None),
+        (message(None, reasoning_content=json.dumps(COLOURED)), None),
+        (message(json.dumps({"answer": [{**COLOURED, "count": "3"}]}), None), None),
+        (message("Sure! Red, and three."), False),
+        (message(json.dumps({**COLOURED, "count": 30})), False),
+    ],
+)
+async def test_an_answer_is_read_as_the_daemon_reads_it(said: Body, ok: bool | None) -> None:
+    async with answering(lambda body: said) as client:
+        found = {finding.name: finding.ok async for finding in _answers(client)}
+    assert found == {"answer": True, "structured output": ok}
 
 
 async def test_an_endpoint_that_breaks_over_an_answer(stub: Stub) -> None:

@@ -58,10 +58,7 @@ def test_what_it_prints_is_an_endpoint_that_the_doctor_finds_fit(
         found = json.loads(capsys.readouterr().out)  # and nothing else
         assert all(finding["ok"] is not False for finding in found[f"endpoint {endpoint['model']}"])
         asked = [json.loads(line)["messages"] for line in kept.read_text().splitlines()]
-        assert [messages[-1]["content"] for messages in asked[:2]] == [
-            COUNT[0]["content"],
-            COLOUR[0]["content"],
-        ]
+        assert [messages[-1]["content"] for messages in asked[:2]] == [COUNT[0]["content"], COLOUR]
         with pytest.raises(HTTPError, match="400"):
             urllib.request.urlopen(f"{endpoint['urls'][0]}/chat/completions", b"[]")
         process.send_signal(signal.SIGINT)
