@@ -98,7 +98,16 @@ async def plan(context: Context, assignment: StagedAssignment) -> Plan:
         context.environment, catalogue, world, linking.feeding(assignment), context.asker.tell
     )
     tried = partial(_doomed, context, assignment, prober)
-    wanted = await context.compute(pattern, prober, assignment, assignment.rng("pattern"), tried)
+    rng = partial(assignment.rng, "pattern")
+    try:
+        wanted = await context.compute(pattern, prober, assignment, rng(), tried)
+    except ComposeError:
+        # what only took part in a failure, rather than nothing
+        alone = assignment.blocked.intersection(error.function for error in assignment.failures)
+        if alone == assignment.blocked:
+            raise
+        assignment = replace(assignment, blocked=alone)
+        wanted = await context.compute(pattern, prober, assignment, rng(), tried)
     choice = any(len(options) > 1 for places in wanted.turns for options in places)
     if (
         not assignment.same
@@ -200,8 +209,8 @@ def _doomed(
     context: Context, assignment: StagedAssignment, prober: Prober, plan: Plan
 ) -> ComposeError | None:
     """Why nothing comes of a plan, whichever values chance binds: its calls do not feed each other
-    as in the root, or the form of the wanted type cannot be made of it. None where that is possible,
-    where calls fail, which other values or a patch may mend, and where each call waits for another
+    as in the root, or the form of the wanted type cannot be made of it. None where it can, where
+    calls fail, which other values or a patch may mend, and where each call waits for another
     process."""
     single = linking.are_single_tools(context.catalogue, plan)
     doom = None

@@ -24,7 +24,7 @@ from rods.worlds.bfcl import wheel
 from rods.worlds.bfcl.tasks import tasks as bfcl_tasks
 from tests.daemon.authors.llm.later import later
 from tests.daemon.authors.llm.world import assignment
-from tests.daemon.pipelines import seed, steady, tells
+from tests.daemon.pipelines import listening, seed, steady, tells
 from tests.environments import desk_tasks, load
 
 pytestmark = pytest.mark.slow
@@ -254,6 +254,28 @@ async def test_a_judge_looks_at_the_adversarial_form_too_and_refines_it_no_more(
         assert await it.bench.write(seed("miss_func"), it.author) == "judge_rejected"
     assert it.stages() == ["rewrite", "judge", "judge"]
     assert it.bench.failures() == [("adversarial", "judge_rejected")]
+
+
+@pytest.mark.parametrize("type", ["miss_func", "miss_param"])
+async def test_one_judge_reads_what_a_model_wrote_once_it_has_its_form(
+    stub: Stub, type: TaskType
+) -> None:
+    asked = ["adversarial"] if type == "miss_param" else []
+    async with later(stub, of=seed(type), author="llm") as it:
+        assert isinstance(await it.bench.write(seed(type), it.author), Task)
+    assert it.stages() == ["rewrite", *asked, "judge"]
+
+
+async def test_words_that_the_one_judge_objects_to_are_mended_in_the_turn_that_serves_them(
+    stub: Stub,
+) -> None:
+    async with later(stub, "no_refusals", of=seed("miss_func"), author="llm") as it:
+        author = listening(it.author)
+        await it.bench.write(seed("miss_func"), author)
+    assert it.stages()[:3] == ["rewrite", "judge", "refine"]
+    assert it.bench.failures()[0] == ("adversarial", "judge_rejected")
+    ((_, draft, _, defect),) = author.arguments("reword")
+    assert draft.turns[defect.turn] and not draft.turns[defect.turn - 1]
 
 
 @pytest.mark.parametrize("type", ["miss_func", "miss_param"])

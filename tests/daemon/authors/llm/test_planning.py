@@ -284,3 +284,21 @@ async def test_a_plan_that_nothing_comes_of_is_said_why_before_anything_is_asked
             await who.author.plan(given)
     assert caught.value.type == error and not caught.value.functions
     assert set(who.stages()) == {"plan"}
+
+
+async def test_where_all_is_blocked_what_only_took_part_in_a_failure_is_offered_again(
+    stub: Stub,
+) -> None:
+    given = assignment()
+    names = set(load("desk").tools()) | catalogue_with_tools(load("desk")).recipes.keys()
+    failed = ComposeError(
+        "vm_exec_failed", "no money", function="pay_bill", functions=sorted(names)
+    )
+    given = replace(given, failures=(failed,), blocked=frozenset(failed.functions))
+    async with early(stub, "good") as who:
+        made = await who.author.plan(given)
+        assert "pay_bill" not in {tool for turn in made.turns for tool in turn.tools}
+        alone = tuple(ComposeError("vm_exec_failed", "", function=name) for name in names)
+        with pytest.raises(ComposeError) as caught:
+            await who.author.plan(replace(given, failures=alone))
+    assert caught.value.type == "no_pattern"
