@@ -299,10 +299,14 @@ class _Staged(_Writing[Task, StagedAuthor]):
         write = self.author.rewrite if settings.rewrite else self.author.queries
         simple, type = (draft, wanted) if wanted in PLAIN else (without_empty_turns(draft), "base")
         texts = await self._in_stage("rewrite", write(assignment, simple), simple)
-        candidate = await self._accepted(assignment, simple, texts, type, settings.refine_cycles)
+        # in a model's joint form one judge reads the whole, once it has its form
+        judged = wanted in PLAIN or (settings.author, settings.calls) != ("llm", "batched")
+        cycles = settings.refine_cycles
+        candidate = await self._accepted(assignment, simple, texts, type, cycles, judged=judged)
         if wanted not in PLAIN:
+            texts = with_blanks(draft, candidate.texts)
             candidate = await self._accepted(
-                assignment, draft, with_blanks(draft, candidate.texts), wanted, 0
+                assignment, draft, texts, wanted, 0 if judged else cycles
             )
         self.stage = "admission"
         shape = candidate.checked.profile
@@ -376,26 +380,38 @@ class _Staged(_Writing[Task, StagedAuthor]):
         texts: tuple[str, ...],
         type: TaskType,
         cycles: int,
+        *,
+        judged: bool = True,
     ) -> FormedTask:
         """The draft as a task of `type`, past gates and judge. Where only words are at fault, up
         to `cycles` turns are said anew, one at a time, and gates and judge are asked again (004
         Appendix G)."""
         while True:
             try:
-                return await self._judged(assignment, draft, texts, type)
+                return await self._judged(assignment, draft, texts, type, judged=judged)
             except Rejection as rejected:
                 if not 0 < len(rejected.wordings) <= cycles:
                     raise
                 cycles -= 1
                 rejected.ends = False
                 self._record(rejected)
-                reworded = self.author.reword(assignment, draft, texts, rejected.wordings[0])
+                defect = rejected.wordings[0]
+                if not draft.turns[turn := defect.turn or 0]:  # it says what the next turn does
+                    defect = replace(defect, turn=turn + 1)
+                reworded = self.author.reword(assignment, draft, texts, defect)
                 texts = await self._in_stage("rewrite", reworded, draft)
 
     async def _judged(
-        self, assignment: StagedAssignment, draft: Draft, texts: tuple[str, ...], type: TaskType
+        self,
+        assignment: StagedAssignment,
+        draft: Draft,
+        texts: tuple[str, ...],
+        type: TaskType,
+        *,
+        judged: bool,
     ) -> FormedTask:
-        """The draft as a task of `type`, past its gates, with the judge's reason."""
+        """The draft as a task of `type`, past its gates, with the judge's reason where it is
+        `judged`."""
         stage: StageName = "judge" if type in PLAIN else "adversarial"
         task = await self._in_stage(stage, self.author.form(assignment, draft, texts, type), draft)
         shown = abridged(task).as_json()
@@ -413,7 +429,7 @@ class _Staged(_Writing[Task, StagedAuthor]):
         doubts = self._doubts(checked)
         if checked.rejections and not doubts:
             raise Rejection.at_gates(stage, checked.rejections, draft, shown)
-        if not self.config.pipeline.judge:
+        if not (judged and self.config.pipeline.judge):
             return FormedTask(texts, task, checked)
         judging = self.author.judge(assignment, draft, task, checked.results, **doubts)
         judgement = await self._in_stage(stage, judging, draft)

@@ -156,7 +156,7 @@ def _request(asked: Asked, part: str) -> str:
             clause = _saying(clause, name, value)
         taken = [name for name, value in call["arguments"].items() if sentences and value in hidden]
         for name in taken:
-            clause = _pointing(clause, f"that {name.removesuffix('_id')}")
+            clause = _pointing(clause, f"that {name.removesuffix('_id').removesuffix('_name')}")
         sentences.append(f"Please {clause[0].lower()}{clause[1:]}.")
     for words in pointed:
         noun = rf"\b(?:an?|the|another|that|by)(?: \w+)?? {_noun(words)}\b"

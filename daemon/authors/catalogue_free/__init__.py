@@ -68,6 +68,7 @@ QUOTED = re.compile(r"""["'`]([\w /.-]{1,30})["'`]""")  # in a description: ofte
 PADDED_MAPS = 4
 PADDING = 8
 PADDABLE = 16  # collections that it tries to fill up, the largest first
+VAGUE = {"id", "name", "number", "list", "type"}  # tell no argument from others
 NAMING = {"name", "title", "subject", "label", "path"}
 
 
@@ -183,6 +184,21 @@ def is_changed(tool: Tool, argument: str) -> bool:
     verbs = _parts(tool.name)
     first = next(iter(tool.parameter_names), argument)
     return argument != first and bool(CHANGING & verbs and _parts(argument) & verbs)
+
+
+def is_called_like(
+    tools: Tools, tool: Tool, argument: str, value: Any, made: tuple[Call, Result]
+) -> bool:
+    """Whether the result of a call holds a value at a place whose name, or a name around it, shares
+    a word with an argument (its name, the tool's where that says nothing, its description): more
+    than "id" or "name"."""
+    own = _parts(argument) - VAGUE or _parts(tool.name)
+    wanted = own | (_parts(tool.by_name[argument].description) - VAGUE)
+    values = value if isinstance(value, list) else [value]
+    maker = tools[made[0].name]
+    shown = _leaves(value_of(made[1]), (), maker.result)
+    about = _parts(maker.name) | _parts(maker.group)  # what stands in no field, or in such a one
+    return any(wanted & (place - VAGUE or about) for place, leaf, _ in shown if leaf in values)
 
 
 def names_of(tools: Tools) -> set[str]:

@@ -17,7 +17,7 @@ from rods.composing.bind import spoken
 from rods.composing.catalogue import Catalogue, Scene
 from rods.composing.records import ComposeError, Draft, Plan
 from rods.daemon.authors.base import StagedAssignment, with_calls
-from rods.daemon.authors.catalogue_free import is_changed, is_single_tool
+from rods.daemon.authors.catalogue_free import is_called_like, is_changed, is_single_tool
 from rods.daemon.authors.catalogue_free.probing import Prober
 from rods.environments.base import Environment, Parameter, reference, value_of
 from rods.gates.values import Mention, is_amount, is_credential, keys_of, mentions, referent
@@ -31,7 +31,8 @@ def tool_options(
 ) -> tuple[list[list[list[str]]], dict[tuple[Position, Position], Pairs]]:
     """For every call of the root, turn by turn, the tools of its API class that may stand there
     (rather not the seed's, or just these; as many as a task shows at most); where a call of the
-    root feeds another, those that can, and which can feed which. Raises ComposeError("no_pattern")
+    root feeds another, those that can, rather with a value that is called alike, and which of these
+    can feed which. Raises ComposeError("no_pattern")
     when no tool is left for some place."""
     catalogue = prober.catalogue
     tools = prober.environment.tools()
@@ -84,10 +85,15 @@ def tool_options(
     for (turn, place), (later_turn, later_place), _ in (
         () if assignment.same else assignment.profile.edges
     ):
-        if able := list(pairs(prober, turns[turn][place], turns[later_turn][later_place])):
-            turns[turn][place] = list(dict.fromkeys(producer for producer, _ in able))
-            turns[later_turn][later_place] = list(dict.fromkeys(consumer for _, consumer in able))
-            feeders[(turn, place), (later_turn, later_place)] = able
+        able = dict(pairs(prober, turns[turn][place], turns[later_turn][later_place]))
+        named = [pair for pair, akin in able.items() if akin]
+        if able:
+            sensible = named or [*able]
+            turns[turn][place] = list(dict.fromkeys(producer for producer, _ in sensible))
+            turns[later_turn][later_place] = list(
+                dict.fromkeys(consumer for _, consumer in sensible)
+            )
+            feeders[(turn, place), (later_turn, later_place)] = named
     return turns, feeders
 
 
@@ -119,17 +125,19 @@ def refused(prober: Prober, tools: Iterable[str]) -> dict[str, str]:
 
 def pairs(
     prober: Prober, producers: Sequence[str], consumers: Sequence[str]
-) -> Iterator[tuple[str, str]]:
-    """The tools of which the second can take what the first returns, tried in the prober's
-    world."""
+) -> Iterator[tuple[tuple[str, str], bool]]:
+    """The tools of which the second can take what the first returns, tried in the prober's world,
+    and whether what is taken is called like the argument."""
+    tools = prober.environment.tools()
     for producer in prober.each("functions that feed others", producers):
         if working := prober.at(producer, Scene(prober.state, {}, {}, {})).working:
             after = Scene(prober.state, {}, {}, {}, working[:1])
-            yield from (
-                (producer, consumer)
-                for consumer in consumers
-                if prober.at(consumer, after, [0], fed_only=True).fed
-            )
+            for consumer in consumers:
+                tried = prober.at(consumer, after, [0], fed_only=True)
+                if tried.fed:
+                    value = tried.working[0][0].arguments[tried.fed]
+                    akin = is_called_like(tools, tools[consumer], tried.fed, value, working[0])
+                    yield (producer, consumer), akin
 
 
 def with_inferred_flows(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from rods.analysis.containment import Text, leaves
 from rods.analysis.profile import Position
 from rods.calls import Call
 from rods.canonical import JsonMapping, canonical, frozen
@@ -30,7 +31,7 @@ STATES = 256  # of an environment, whose trials are remembered
 class Probed:
     """The calls that worked, with their results; the argument (`fed`, "" for none) in which they
     take what an earlier call returned that should feed them; and what the world said to the last
-    that did not work."""
+    that did not work, where it names none of the values that were tried."""
 
     working: Sequence[tuple[Call, Result]] = ()
     fed: str = ""
@@ -208,7 +209,11 @@ class Prober:
                 if result.error == "infrastructure":
                     raise InfrastructureError(f"while trying {call}: {result.text}")
                 if result.error is not None:
-                    refusal = result.text
+                    said = Text.shown(result.text)
+                    if not any(
+                        map(said.contains_any_form, (leaf for _, leaf in leaves(arguments)))
+                    ):
+                        refusal = result.text
                     continue
                 working.append((call, result))
                 if tool not in reads:

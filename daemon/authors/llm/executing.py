@@ -1,13 +1,14 @@
 """Stage II: values for what a plan leaves open, and execution call by call (004 §3.3, Appendix D).
 
-The plan is bound and run with the answers so far; where one is missing, or no longer possible,
-chance stands in for it and an `UnboundArgument` is noted, with the values that are to be had at its
-moment. The model is asked for the blanks, batched or a function at a time with the true state and
-results before it, and the plan is run again. Values of a recipe are chosen among those that its
-domains list. Of a single tool they are whatever its schema allows: what works now, as `probing`
-finds it, is shown as examples, and the world judges. What turns out to be impossible, or makes a
-call fail, is asked again with the reason, a few times; then the error goes to the critic or back to
-the planner."""
+The plan is bound and run with the answers so far; where one is missing, chance stands in for it and
+an `UnboundArgument` is noted, with the values that are to be had at its moment. Where a listed one
+is gone, since other answers than chance's come before it, chance takes one of those that there are:
+no question is worth it. The model is asked for the blanks, batched or a function at a time with the
+true state and results before it, and the plan is run again. Values of a recipe are chosen among
+those that its domains list. Of a single tool they are whatever its schema allows: what works now,
+as `probing` finds it, is shown as examples, and the world judges. What turns out to be impossible,
+or makes a call fail, is asked again with the reason, a few times; then the error goes to the critic
+or back to the planner."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -178,7 +179,8 @@ class ValueChooser:
         self.place = key[:2]
         single = is_single_tool(choice.recipe)
         blank = self._blank(key, choice, single=single)
-        if len(blank.values) == 1 and blank.closed and not blank.optional:
+        sole = blank.closed or (blank.fed and not blank.problem)
+        if len(blank.values) == 1 and sole and not blank.optional:
             return blank.values[0]
         if key in self.answers.values:
             answer = self.answers.values[key]
@@ -186,6 +188,11 @@ class ValueChooser:
                 if blank.fed and answer not in blank.values:
                     self.unfed.append(key)
                 return taken
+            if blank.closed and self.answers.asked[key] and key not in self.answers.invented:
+                # it was to be had as chance had bound what comes before it
+                others = replace(choice, values=blank.values)
+                self.answers.values[key] = self.stand_in(others)
+                return self.answers.values[key]
             if self.answers.feedback:
                 blank = replace(
                     blank, problem=f"{repr(spoken(answer))[:80]} is not to be had at that moment"
@@ -247,7 +254,7 @@ async def execute(
     while True:
         outcome = await context.compute(_bound, context, assignment, plan, state, answers)
         if isinstance(outcome, Draft):
-            await check_form(context, assignment, outcome)
+            await context.compute(check_form, context, assignment, outcome)
             return outcome
         blanks, fields = outcome
         answers.add(await _asked(context, assignment, blanks, fields), blanks)
@@ -313,7 +320,9 @@ def _question(
         "done": "\n".join(ran) or "(none)",
         "values": "\n".join(blank.line() for blank in blanks),
     }
-    return blanks, {**showing.setting(context.catalogue, plan, world, role.world), **progress}
+    # what is to be had stands in the lists
+    room = role.world // 4 if all(blank.closed for blank in blanks) else role.world
+    return blanks, {**showing.setting(context.catalogue, plan, world, room), **progress}
 
 
 async def _asked(

@@ -204,7 +204,7 @@ async def form(
     return await context.compute(partial.task) if blanks else task
 
 
-async def check_form(context: Context, assignment: StagedAssignment, draft: Draft) -> None:
+def check_form(context: Context, assignment: StagedAssignment, draft: Draft) -> None:
     """Raises ComposeError("no_pattern") for a draft of which the form of the wanted type cannot be
     made, before anybody words it: what will be said is taken to be its functions' phrases, and
     what must be said."""
@@ -213,7 +213,7 @@ async def check_form(context: Context, assignment: StagedAssignment, draft: Draf
         return
     texts = tuple(_likely_text(context, calls) if calls else "" for calls in draft.turns)
     partial = PartialTask(context, assignment, draft, type, texts)
-    task = await context.compute(partial.task)
+    task = partial.task()
     if type == "long_context" and not task_types.lengthened(task, draft):
         raise ComposeError(
             "no_pattern", "its world cannot be made longer around these calls: choose others"
@@ -221,9 +221,7 @@ async def check_form(context: Context, assignment: StagedAssignment, draft: Draf
     partial = replace(partial, shown=task.tools)
     for turn in task_types.blanks(draft, texts, type):
         at = replace(partial, turn=turn)
-        await context.compute(
-            at.removable_functions if type == "miss_func" else at.omissible_values
-        )
+        _ = at.removable_functions() if type == "miss_func" else at.omissible_values()
 
 
 def _likely_text(context: Context, calls: Sequence[BoundCall]) -> str:

@@ -11,13 +11,14 @@ checked against the pattern before anything runs."""
 
 import random
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
+from functools import partial
 
-from rods.analysis.containment import things
 from rods.analysis.profile import Position
 from rods.asking import AnswerForm, Unreadable, obj, one_of
 from rods.canonical import JsonObject, frozen
+from rods.composing.bind import fresh_state, random_chooser, realise
 from rods.composing.catalogue import Catalogue, Recipe
 from rods.composing.plan_search import Table, deniable
 from rods.composing.records import ComposeError, Plan, PlannedTurn
@@ -25,6 +26,7 @@ from rods.daemon.authors.base import StagedAssignment
 from rods.daemon.authors.catalogue_free import is_single_tool, linking
 from rods.daemon.authors.catalogue_free.probing import Prober
 from rods.daemon.authors.llm import showing, wording
+from rods.daemon.authors.llm.forming import check_form
 from rods.daemon.authors.llm.initial_states import mended
 from rods.daemon.authors.llm.questions import Context
 from rods.daemon.authors.procedural import sketch
@@ -33,6 +35,8 @@ from rods.tasks import TaskType
 
 CHOICES = 12  # functions offered for one place
 SKETCHES = 16  # that are compared: a model chooses among what comes of it
+DRAWN = 8  # times at most, until the form of the type can be made of what comes of it
+TRIALS = 2  # times that chance binds a plan to see whether it can
 NARRATIVE = {"type": "string", "minLength": 1, "maxLength": 400}
 FAILURE = 1_000  # characters of a failure that is told
 PAIRS = 12  # that are shown of functions which feed each other
@@ -93,7 +97,17 @@ async def plan(context: Context, assignment: StagedAssignment) -> Plan:
     prober = Prober(
         context.environment, catalogue, world, linking.feeding(assignment), context.asker.tell
     )
-    wanted = await context.compute(pattern, prober, assignment, assignment.rng("pattern"))
+    tried = partial(_doomed, context, assignment, prober)
+    rng = partial(assignment.rng, "pattern")
+    try:
+        wanted = await context.compute(pattern, prober, assignment, rng(), tried)
+    except ComposeError:
+        # what only took part in a failure, rather than nothing
+        alone = assignment.blocked.intersection(error.function for error in assignment.failures)
+        if alone == assignment.blocked:
+            raise
+        assignment = replace(assignment, blocked=alone)
+        wanted = await context.compute(pattern, prober, assignment, rng(), tried)
     choice = any(len(options) > 1 for places in wanted.turns for options in places)
     if (
         not assignment.same
@@ -181,16 +195,60 @@ async def plan(context: Context, assignment: StagedAssignment) -> Plan:
     sections = [name for name, holds in due.items() if holds]
     guiding = frozenset(form) - {"narrative", "functions"}
     answers = AnswerForm(form, optional=frozenset({"functions"}), guiding=guiding)
-    return await context.ask(assignment, "planner", fields, answers, read, sections=sections)
+
+    async def check(plan: Plan) -> None:
+        if doom := await context.compute(tried, plan):
+            raise Unreadable(doom.detail, doom.type)
+
+    return await context.ask(
+        assignment, "planner", fields, answers, read, check=check, sections=sections
+    )
 
 
-def pattern(prober: Prober, assignment: StagedAssignment, rng: random.Random) -> Pattern:
-    """The pattern for one plan. Raises ComposeError("no_pattern") when no function is left for some
-    place."""
+def _doomed(
+    context: Context, assignment: StagedAssignment, prober: Prober, plan: Plan
+) -> ComposeError | None:
+    """Why nothing comes of a plan, whichever values chance binds: its calls do not feed each other
+    as in the root, or the form of the wanted type cannot be made of it. None where it can, where
+    calls fail, which other values or a patch may mend, and where each call waits for another
+    process."""
+    single = linking.are_single_tools(context.catalogue, plan)
+    doom = None
+    for number in range(0 if context.environment.features.waits else TRIALS):
+        rng = assignment.rng(f"trial {number}")
+        try:
+            state = (
+                prober.state
+                if single
+                else fresh_state(context.catalogue, plan, assignment.seed, rng)
+            )
+            chooser = prober.chooser(rng) if single else random_chooser(rng)
+            draft = realise(context.environment, context.catalogue, plan, state, chooser)
+            draft = linking.with_inferred_flows(
+                context.environment, context.catalogue, assignment, draft
+            )
+            check_form(context, assignment, draft)
+            return None
+        except ComposeError as error:
+            if error.type not in ("no_pattern", "conversation_construct_failed"):
+                return None
+            doom = error.with_traceback(None)
+    return doom
+
+
+def pattern(
+    prober: Prober,
+    assignment: StagedAssignment,
+    rng: random.Random,
+    tried: Callable[[Plan], ComposeError | None] = lambda plan: None,
+) -> Pattern:
+    """The pattern for one plan; of recipes, what stands in the turn after one without calls is
+    `tried`, which says why nothing comes of a plan. Raises ComposeError("no_pattern") when no
+    function is left for some place."""
     catalogue = prober.catalogue
     own = {name: recipe for name, recipe in catalogue.recipes.items() if not is_single_tool(recipe)}
     if own and not any(error.type == "decompose_failed" for error in assignment.failures):
-        return _from_recipes(prober, own, assignment, rng)
+        return _from_recipes(prober, own, assignment, rng, tried)
     turns, pairs = linking.tool_options(prober, assignment, rng)
     return Pattern(
         tuple(tuple(tuple(options) for options in places) for places in turns), pairs=pairs
@@ -198,16 +256,26 @@ def pattern(prober: Prober, assignment: StagedAssignment, rng: random.Random) ->
 
 
 def _from_recipes(
-    prober: Prober, own: Mapping[str, Recipe], assignment: StagedAssignment, rng: random.Random
+    prober: Prober,
+    own: Mapping[str, Recipe],
+    assignment: StagedAssignment,
+    rng: random.Random,
+    tried: Callable[[Plan], ComposeError | None],
 ) -> Pattern:
     catalogue = prober.catalogue
     environment = prober.environment
     recipes_only = replace(catalogue, recipes=own)
     silent = replace(assignment, narrative=False)
-    try:
-        sketched = sketch(recipes_only, environment, silent, rng, SKETCHES)
-    except ComposeError:  # a rare shape: look for long
-        sketched = sketch(recipes_only, environment, silent, rng)
+    for _ in range(DRAWN):
+        try:
+            sketched = sketch(recipes_only, environment, silent, rng, SKETCHES)
+        except ComposeError:  # a rare shape: look for long
+            sketched = sketch(recipes_only, environment, silent, rng)
+        if (doom := tried(sketched)) is None:
+            break
+    else:
+        assert doom is not None
+        raise ComposeError("no_pattern", doom.detail)
     tools = environment.tools()
     avoided = {call.name for calls in assignment.seed.calls for call in calls} - catalogue.common
     chosen = [[own[name] for name in turn.recipes] for turn in sketched.turns]
@@ -242,12 +310,27 @@ def _from_recipes(
                 )
             ]
             rng.shuffle(options)
-            options = [recipe.name, *options[: CHOICES - 1]]
+            options = options[: CHOICES - 1]
+            if again:  # an option that comes to nothing here is none
+                options = [
+                    name
+                    for name in options
+                    if not tried(_exchanged(catalogue, sketched, turn, len(places), name))
+                ]
+            options = [recipe.name, *options]
             rng.shuffle(options)
             places.append(tuple(options))
             table.add(recipe, turn)
         turns.append(tuple(places))
     return Pattern(tuple(turns), assignment.profile.depth)
+
+
+def _exchanged(catalogue: Catalogue, plan: Plan, turn: int, place: int, name: str) -> Plan:
+    """The plan with another recipe at a place."""
+    names = list(plan.turns[turn].recipes)
+    names[place] = name
+    other = PlannedTurn(tuple(names), tuple(_tools(catalogue, [names])))
+    return replace(plan, turns=(*plan.turns[:turn], other, *plan.turns[turn + 1 :]))
 
 
 def _exchangeable(
@@ -422,10 +505,9 @@ def _found(pairs: Sequence[tuple[str, str]]) -> str:
 
 
 def _refusal_line(refused: tuple[str, str]) -> str:
-    """A function that the world refuses, with its words where they name none of the values that
-    were tried."""
+    """A function that the world refuses, with its words where there are any to show."""
     name, text = refused
-    return f"{name}: {'nothing works yet' if things(text) else text[:REFUSAL]}"
+    return f"{name}: {text[:REFUSAL] or 'nothing works yet'}"
 
 
 def _failure_line(error: ComposeError) -> str:

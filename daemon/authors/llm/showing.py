@@ -10,7 +10,6 @@ import orjson
 
 from rods.analysis.containment import leaves
 from rods.calls import Call
-from rods.canonical import JsonObject
 from rods.composing.catalogue import Catalogue
 from rods.composing.records import BoundCall, Draft, Plan
 from rods.daemon.authors.base import with_calls
@@ -19,6 +18,7 @@ from rods.transcripts import LONGEST, line
 
 # characters before and after what a later call takes from a result that is cut, at least
 AROUND = 60
+BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 EXACT = 2**53  # from here on a bound is that of a machine
 # characters of a text, entries
 SHORTENINGS = ((10_000, 10_000), (200, 100), (80, 30), (40, 12), (24, 6))
@@ -44,12 +44,17 @@ def schemas(tools: Iterable[Tool]) -> str:
     return "\n".join(lines)
 
 
-def bounded(schema: Mapping[str, Any]) -> JsonObject:
-    """A schema without the bounds of a machine's numbers, which tell nobody anything."""
+def bounded(schema: Any) -> Any:
+    """A JSON Schema without the bounds of a machine's numbers, at any depth: they tell nobody
+    anything."""
+    if isinstance(schema, list):
+        return [bounded(item) for item in schema]
+    if not isinstance(schema, Mapping):
+        return schema
     return {
-        name: word
+        name: bounded(word)
         for name, word in schema.items()
-        if name not in ("minimum", "maximum") or abs(word) < EXACT
+        if name not in BOUNDS or not isinstance(word, (int, float)) or abs(word) < EXACT
     }
 
 

@@ -45,17 +45,33 @@ async def queries(context: Context, assignment: StagedAssignment, draft: Draft) 
     """One text a turn; "" where no call is right. Raises ComposeError: `query_gen_failed` for texts
     that never have the form or leave out a value, `query_verify_failed` for texts that do not say
     what the calls do, `query_verify_no_tag` for a verification that cannot be read."""
-    turns = [turn for turn, calls in enumerate(draft.turns) if calls]
+    due = [turn for turn, calls in enumerate(draft.turns) if calls]
     texts = [""] * len(draft.turns)
-    # Without the rewrite each turn is written for itself (004 Appendix R), in either form of
-    # `calls`.
-    together = context.settings.calls == "batched" and context.settings.rewrite
-    for group in [turns] if together else [[turn] for turn in turns]:
-        for turn, text in zip(
-            group, await _aligned(context, assignment, draft, group, texts), strict=True
-        ):
-            texts[turn] = text
-    return tuple(texts)
+    whole = context.settings.rewrite
+    problem = ""
+    for _ in range(AGAIN + 1):
+        # Without the rewrite each turn is written, and read, for itself (004 Appendix R).
+        together = whole and context.settings.calls == "batched"
+        for group in [due] if together else [[turn] for turn in due]:
+            written = await _written(context, assignment, draft, group, texts, problem)
+            for turn, text in zip(group, written, strict=True):
+                texts[turn] = text
+        objections: dict[int, str] = {}
+        for group in [due] if whole else [[turn] for turn in due]:
+            objections |= await _misaligned(context, assignment, draft, group, texts)
+        if not objections:
+            return tuple(texts)
+        due = [*objections]
+        problem = "; ".join(dict.fromkeys(objections.values())) if context.settings.feedback else ""
+    turn, why = next(iter(objections.items()))
+    first, *others = draft.functions([turn])
+    raise ComposeError(
+        "query_verify_failed",
+        f"{texts[turn]!r} does not say what its calls do: {why}",
+        function=first,
+        functions=others,
+        turn=turn,
+    )
 
 
 async def rewrite(
@@ -128,50 +144,36 @@ async def reword(
     )
 
 
-async def _aligned(
+async def _misaligned(
     context: Context,
     assignment: StagedAssignment,
     draft: Draft,
     turns: Sequence[int],
-    before: Sequence[str],
-) -> list[str]:
-    """The texts of `turns`, found aligned. `before` has the texts of all turns so far."""
-    problem = ""
-    for _ in range(AGAIN + 1):
-        texts = await _written(context, assignment, draft, turns, before, problem)
-        role = context.asker.roles.verification
-        short = showing.within(draft, role.results, turns)
-        parts = [
-            showing.turn(turn, text, short.turns[turn])
-            for turn, text in zip(turns, texts, strict=True)
-        ]
-        verdict = _list_schema(VERDICT, len(turns))
-        length = {"type": "string", "maxLength": role.reason}
-        form = AnswerForm({"verdict": verdict, "problem": length}, optional=frozenset({"problem"}))
-        fields = {"turns": "\n\n".join(parts), "count": str(len(turns))}
-        answer = await context.ask(
-            assignment,
-            "query_verification",
-            fields,
-            form,
-            dict,
-            turn=turns[0],
-            functions=draft.functions(turns),
-        )
-        verdicts = answer["verdict"]
-        why = answer.get("problem", "") or answer["reason"]
-        if "misaligned" not in verdicts:
-            return texts
-        problem = why if context.settings.feedback else ""
-    wrong = verdicts.index("misaligned")
-    first, *others = draft.functions(turns[wrong : wrong + 1])
-    raise ComposeError(
-        "query_verify_failed",
-        f"{texts[wrong]!r} does not say what its calls do: {why}",
-        function=first,
-        functions=others,
-        turn=turns[wrong],
+    texts: Sequence[str],
+) -> dict[int, str]:
+    """Those of `turns` whose texts do not say what their calls do, with what is wrong."""
+    role = context.asker.roles.verification
+    short = showing.within(draft, role.results, turns)
+    form = AnswerForm(
+        {
+            "verdict": _list_schema(VERDICT, len(turns)),
+            "problem": {"type": "string", "maxLength": role.reason},
+        },
+        optional=frozenset({"problem"}),
     )
+    fields = {"turns": showing.turns(short, texts, turns), "count": str(len(turns))}
+    answer = await context.ask(
+        assignment,
+        "query_verification",
+        fields,
+        form,
+        dict,
+        turn=turns[0],
+        functions=draft.functions(turns),
+    )
+    why = answer.get("problem", "") or answer["reason"]
+    verdicts = zip(turns, answer["verdict"], strict=True)
+    return {turn: why for turn, verdict in verdicts if verdict == "misaligned"}
 
 
 async def _written(
@@ -196,7 +198,9 @@ async def _written(
                 raise Unreadable("; ".join(form + values))
         return texts
 
-    earlier = [f"turn {number + 1}: {text}" for number, text in enumerate(before) if text]
+    earlier = [
+        f"turn {number + 1}: {text}" for number, text in enumerate(before[: turns[0]]) if text
+    ]
     fields = {
         "story": showing.narrative(draft.plan.narrative),
         "voices": _query_templates(context, calls),

@@ -321,11 +321,13 @@ def no_refusals(request: dict[str, Any]) -> str:
     """A judge to whom nothing is out of reach, so that no turn should be without calls."""
     fields = good_fields(request)
     if role(request) == "judge_quality" and "of the type miss_func" in question(request):
+        vain = re.search(r"Turn (\d+):\n(?:.*\n)?\(no call is right", question(request))
+        assert vain is not None
         fields = fields | {
             "structure": "fail",
             "issue": "it can be done",
             "fault": "query_fixable",
-            "turn": 1,
+            "turn": int(vain[1]),
         }
     return written(request, fields)
 

@@ -24,7 +24,7 @@ from rods.worlds.bfcl import wheel
 from rods.worlds.bfcl.tasks import tasks as bfcl_tasks
 from tests.daemon.authors.llm.later import later
 from tests.daemon.authors.llm.world import assignment
-from tests.daemon.pipelines import seed, steady, tells
+from tests.daemon.pipelines import listening, seed, steady, tells
 from tests.environments import desk_tasks, load
 
 pytestmark = pytest.mark.slow
@@ -257,6 +257,28 @@ async def test_a_judge_looks_at_the_adversarial_form_too_and_refines_it_no_more(
 
 
 @pytest.mark.parametrize("type", ["miss_func", "miss_param"])
+async def test_one_judge_reads_what_a_model_wrote_once_it_has_its_form(
+    stub: Stub, type: TaskType
+) -> None:
+    asked = ["adversarial"] if type == "miss_param" else []
+    async with later(stub, of=seed(type), author="llm") as it:
+        assert isinstance(await it.bench.write(seed(type), it.author), Task)
+    assert it.stages() == ["rewrite", *asked, "judge"]
+
+
+async def test_words_that_the_one_judge_objects_to_are_mended_in_the_turn_that_serves_them(
+    stub: Stub,
+) -> None:
+    async with later(stub, "no_refusals", of=seed("miss_func"), author="llm") as it:
+        author = listening(it.author)
+        await it.bench.write(seed("miss_func"), author)
+    assert it.stages()[:3] == ["rewrite", "judge", "refine"]
+    assert it.bench.failures()[0] == ("adversarial", "judge_rejected")
+    ((_, draft, _, defect),) = author.arguments("reword")
+    assert draft.turns[defect.turn] and not draft.turns[defect.turn - 1]
+
+
+@pytest.mark.parametrize("type", ["miss_func", "miss_param"])
 async def test_a_draft_that_its_form_cannot_be_made_of_is_told_before_it_is_worded(
     stub: Stub, type: TaskType
 ) -> None:
@@ -270,21 +292,21 @@ async def test_a_draft_that_its_form_cannot_be_made_of_is_told_before_it_is_word
         silent = tuple(replace(bound, slots={}) for bound in draft.turns[turn])
         poor = replace(draft, turns=(*draft.turns[:turn], silent, *draft.turns[turn + 1 :]))
     async with later(stub, of=seed(type)) as it:
-        await forming.check_form(it.author, given, draft)
+        forming.check_form(it.author, given, draft)
         with pytest.raises(ComposeError) as caught:
-            await forming.check_form(it.author, given, poor)
+            forming.check_form(it.author, given, poor)
     assert (caught.value.type, caught.value.turn) == ("no_pattern", turn) and it.stages() == []
 
 
 async def test_a_world_that_cannot_be_made_longer_is_told_before_it_is_worded(stub: Stub) -> None:
     stages = await steady(seed("long_context"))
     async with later(stub, of=seed("long_context")) as it:
-        await forming.check_form(it.author, stages.given, stages.draft)
+        forming.check_form(it.author, stages.given, stages.draft)
         it.author.catalogue = replace(
             it.author.catalogue, pad=lambda draft, spoken, rng: dict(draft.state)
         )
         with pytest.raises(ComposeError, match="cannot be made longer") as caught:
-            await forming.check_form(it.author, stages.given, stages.draft)
+            forming.check_form(it.author, stages.given, stages.draft)
     assert caught.value.type == "no_pattern" and it.stages() == []
 
 
@@ -312,9 +334,9 @@ async def test_a_function_that_two_others_replace_is_not_taken_away(stub: Stub) 
 
     async with later(stub, of=seed("miss_func")) as it:
         with pytest.raises(ComposeError, match="can be done without transfer_money") as caught:
-            await forming.check_form(it.author, given, draft(moving))
+            forming.check_form(it.author, given, draft(moving))
         assert caught.value.functions == ("transfer_money",), "or the same is planned again"
-        await forming.check_form(it.author, given, draft(looking))
+        forming.check_form(it.author, given, draft(looking))
     assert it.stages() == []
 
 
@@ -331,7 +353,7 @@ async def test_a_form_is_tried_with_what_a_user_is_likely_to_say(
 
     monkeypatch.setattr(forming.PartialTask, "removable_functions", listening)
     async with later(stub, of=seed("miss_func")) as it:
-        await forming.check_form(it.author, stages.given, stages.draft)
+        forming.check_form(it.author, stages.given, stages.draft)
         turn = next(turn for turn, calls in enumerate(stages.draft.turns) if not calls) + 1
         names = {bound.recipe for bound in stages.draft.turns[turn]}
         phrases = [it.author.catalogue.recipes[name].phrases[0] for name in names]

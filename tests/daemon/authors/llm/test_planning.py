@@ -5,27 +5,31 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from collections.abc import Container
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import pytest
 
 from bench.fixtures.llm_stub import Stub
+from rods.calls import Call
 from rods.composing.catalogue import Catalogue
-from rods.composing.records import ComposeError
+from rods.composing.records import ComposeError, Plan
 from rods.daemon.authors.base import Assignment
 from rods.daemon.authors.catalogue_free import catalogue_with_tools, linking, single_tools
 from rods.daemon.authors.catalogue_free.probing import Prober
 from rods.daemon.authors.llm import planning
 from rods.daemon.authors.llm.planning import Pattern, _places, _refusal_line, pattern
+from rods.environments.base import Result
 from rods.tasks import TASK_TYPES, TaskType
 from tests.daemon.authors.catalogue_free import bare_environment
 from tests.daemon.authors.llm.early import early
 from tests.daemon.authors.llm.world import assignment, playing
 from tests.daemon.pipelines import seed
-from tests.environments import load
+from tests.environments import desk_tasks, load
 
 
 @pytest.mark.parametrize("type", TASK_TYPES)
@@ -217,9 +221,84 @@ def test_a_pattern_says_what_a_turn_in_vain_asks_of_the_next() -> None:
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
-        ("you are not logged in", "pay: you are not logged in"),
-        ("there is no user 'Momo'", "pay: nothing works yet"),
+        ("nobody is logged in", "read_file: nobody is logged in"),
+        ("there is no {}, nor was there ever", "read_file: nothing works yet"),
     ],
 )
-def test_no_refusal_quotes_a_value_that_was_only_tried(text: str, shown: str) -> None:
-    assert _refusal_line(("pay", text)) == shown
+def test_no_refusal_quotes_a_value_that_was_only_tried(
+    monkeypatch: pytest.MonkeyPatch, text: str, shown: str
+) -> None:
+    def refusing(world: object, call: Call) -> Result:
+        return Result(text.format(*call.arguments.values()), error="tool")
+
+    monkeypatch.setattr("rods.worlds.desk.world.DeskInstance.call", refusing)
+    given = assignment(seed("base"))
+    refused = linking.refused(prober(given, single_tools(load("desk"))), ["read_file"])
+    assert [*map(_refusal_line, refused.items())] == [shown]
+
+
+def test_what_comes_to_nothing_in_a_turn_that_is_asked_for_in_vain_is_not_offered() -> None:
+    miss_param = [task for task in desk_tasks(7, 24, 8) if task.type == "miss_param"]
+    given = assignment(miss_param[1])
+    turn = given.profile.calls_per_turn.index(0) + 1
+    looked = prober(given, catalogue_with_tools(load("desk")))
+    options = pattern(looked, given, given.rng("1")).turns[turn][0]
+    assert len(options) > 2
+
+    def without(names: Container[str], plan: Plan) -> ComposeError | None:
+        known = plan.turns[turn].recipes[0] not in names
+        return None if known else ComposeError("no_pattern", "comes to nothing")
+
+    for name in options:
+        left = pattern(looked, given, given.rng("1"), partial(without, [name])).turns[turn][0]
+        assert left and name not in left
+    with pytest.raises(ComposeError, match="comes to nothing") as caught:
+        pattern(looked, given, given.rng("1"), partial(without, looked.catalogue.recipes))
+    assert caught.value.type == "no_pattern" and caught.value.functions == ()
+
+
+@pytest.mark.parametrize(
+    ("feeding", "error", "told"),
+    [
+        (False, "no_pattern", "can be done without transfer_money"),
+        (True, "conversation_construct_failed", "feed calls over 1 steps, it must be 3"),
+    ],
+)
+async def test_a_plan_that_nothing_comes_of_is_said_why_before_anything_is_asked_for_it(
+    stub: Stub, monkeypatch: pytest.MonkeyPatch, feeding: bool, error: str, told: str
+) -> None:
+    """Moving money is spending it here and getting it there."""
+    given = assignment(seed("miss_func"))
+    state = {
+        "today": "monday",
+        "ledger": {"accounts": {"cash": 500, "office": 200}, "bills": {}, "next": 1},
+    }
+    given = replace(given, seed=replace(given.seed, state=state, id=""))
+    if not feeding:
+        turns = (tuple(replace(node, flows={}) for node in turn) for turn in given.profile.turns)
+        given = replace(given, profile=replace(given.profile, turns=tuple(turns)))
+    wanted = Pattern(((), (("transfer_money",),)))
+    monkeypatch.setattr(planning, "pattern", lambda *_: wanted)
+    async with early(stub, "good") as who:
+        with pytest.raises(ComposeError, match=told) as caught:
+            await who.author.plan(given)
+    assert caught.value.type == error and not caught.value.functions
+    assert set(who.stages()) == {"plan"}
+
+
+async def test_where_all_is_blocked_what_only_took_part_in_a_failure_is_offered_again(
+    stub: Stub,
+) -> None:
+    given = assignment()
+    names = set(load("desk").tools()) | catalogue_with_tools(load("desk")).recipes.keys()
+    failed = ComposeError(
+        "vm_exec_failed", "no money", function="pay_bill", functions=sorted(names)
+    )
+    given = replace(given, failures=(failed,), blocked=frozenset(failed.functions))
+    async with early(stub, "good") as who:
+        made = await who.author.plan(given)
+        assert "pay_bill" not in {tool for turn in made.turns for tool in turn.tools}
+        alone = tuple(ComposeError("vm_exec_failed", "", function=name) for name in names)
+        with pytest.raises(ComposeError) as caught:
+            await who.author.plan(replace(given, failures=alone))
+    assert caught.value.type == "no_pattern"

@@ -102,3 +102,10 @@ def test_bounds_of_a_machine_are_not_shown() -> None:
     bound = {"minimum": -(2**63), "maximum": 2**63 - 1}
     assert showing.bounded({"type": "integer", **bound}) == {"type": "integer"}
     assert showing.bounded({"type": "integer", "maximum": 9}) == {"type": "integer", "maximum": 9}
+    listed = {"type": "array", "items": {"type": "integer", **bound}, "maxItems": 3}
+    inside = {"type": "object", "properties": {"minimum": {"type": "integer", **bound}}}
+    assert showing.bounded(listed) == {**listed, "items": {"type": "integer"}}
+    assert showing.bounded(inside) == {
+        "type": "object",
+        "properties": {"minimum": {"type": "integer"}},
+    }
