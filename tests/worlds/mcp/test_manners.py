@@ -1,0 +1,177 @@
+"""What servers of others do, each by a server that says just that (plain.py)."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rods.analysis.schemas import Checker
+from rods.calls import Call
+from rods.console.main import run
+from rods.environments.base import Environment
+from rods.environments.loading import Environments
+from tests.worlds.mcp.plain import tool
+
+pytestmark = [
+    pytest.mark.needs("mcp"),
+    pytest.mark.skipif(find_spec("mcp") is None, reason="the package mcp is not installed"),
+]
+HERE = str(Path(__file__).parents[3])
+HEAD = "from tests.worlds.mcp.plain import put, said, serve, tool\n"
+
+
+class Servers:
+    """Environments of servers whose programs are texts."""
+
+    def __init__(self, folder: Path, environments: Environments) -> None:
+        self.folder = folder
+        self.environments = environments
+
+    def add(self, program: str, *options: str) -> int:
+        (self.folder / "server.py").write_text(HEAD + program)
+        command = ["--", sys.executable, str(self.folder / "server.py")]
+        name = ["env", "add", str(self.folder / "plain.json"), "--env", f"PYTHONPATH={HERE}"]
+        return run([*name, "--no-calls", "--replace", *options, *command])
+
+    def __call__(self, program: str, *options: str) -> Environment:
+        assert self.add(program, *options) == 0
+        return self.environments.load(str(self.folder / "plain.json"))
+
+
+@pytest.fixture
+def servers(tmp_path: Path) -> Iterator[Servers]:
+    with Environments() as environments:
+        yield Servers(tmp_path, environments)
+
+
+SEVENTH = {"$schema": "http://json-schema.org/draft-07/schema#"}
+WHO = {"name": {"type": "string"}}
+WHICH = {"id": {"type": "integer"}}
+ID = {"properties": WHICH, "required": ["id"]}
+NAME = {"properties": WHO, "required": ["name"]}
+KIND = {"kind": {"const": "circle"}, "r": {"type": "number"}}
+SIDE = {"kind": {"const": "square"}, "side": {"type": "number"}}
+CHOICE: list[Any] = [{"id": 1}, {"name": "a"}]
+OLD = ("dependencies of draft 7", "exclusive in draft 4")  # words that are shown as they are
+# a schema, arguments that it allows, arguments that it does not
+SCHEMAS: dict[str, tuple[dict[str, Any], list[Any], list[Any]]] = {
+    "oneOf": ({"oneOf": [ID, NAME]}, CHOICE, [{}, {"id": 1, "name": "a"}, {"id": 1, "x": 2}]),
+    "anyOf": ({"anyOf": [ID, NAME]}, [*CHOICE, {"id": 1, "name": "a"}], [{}, {"name": 3}]),
+    "allOf": ({"allOf": [ID, NAME]}, [{"id": 1, "name": "a"}], [*CHOICE, {"id": 1, "name": 2}]),
+    "required alone": (
+        {"properties": WHO | WHICH, "anyOf": [{"required": ["id"]}, {"required": ["name"]}]},
+        CHOICE,
+        [{}, {"x": 1}],
+    ),
+    "required and not described": ({"required": ["x"]}, [{"x": 1}], [{}, {"x": 1, "y": 2}]),
+    "kinds": (
+        {
+            "oneOf": [
+                {"properties": KIND, "required": ["kind", "r"], "additionalProperties": False},
+                {"properties": SIDE, "required": ["kind", "side"]},
+            ]
+        },
+        [{"kind": "circle", "r": 1.5}, {"kind": "square", "side": 2}],
+        [{"kind": "circle"}, {"kind": "disc", "r": 1}, {"kind": "circle", "r": 1, "side": 1}],
+    ),
+    "if": (
+        {
+            "properties": {"unit": {"type": "string"}},
+            "if": {"properties": {"unit": {"const": "day"}}, "required": ["unit"]},
+            "then": {"properties": {"days": {"type": "integer"}}, "required": ["days"]},
+            "else": {"properties": {"hours": {"type": "integer"}}},
+        },
+        [{"unit": "day", "days": 1}, {"unit": "hour", "hours": 2}, {}],
+        [{"unit": "day"}, {"unit": "hour", "weeks": 2}, {"unit": "day", "days": "1"}],
+    ),
+    "a reference at the root": (
+        {**SEVENTH, "$ref": "#/definitions/Q", "definitions": {"Q": {"allOf": [ID]}}},
+        [{"id": 1}],
+        [{}, {"id": "1"}, {"id": 1, "x": 2}],
+    ),
+    "a reference to the new words": (
+        {"$ref": "#/$defs/a~1b", "$defs": {"a/b": NAME}},
+        [{"name": "a"}],
+        [{}, {"name": "a", "x": 2}],
+    ),
+    "as zod refers": (
+        {**SEVENTH, "properties": {"a": WHO["name"], "b": {"$ref": "#/properties/a"}}},
+        [{"a": "x", "b": "y"}, {}],
+        [{"b": 1}, {"c": "x"}],
+    ),
+    "a tuple of draft 7": (
+        {
+            **SEVENTH,
+            "properties": {
+                "at": {"items": [{"type": "integer"}, WHO["name"]], "additionalItems": False},
+                "back": {"$ref": "#/properties/at/items/1"},
+            },
+        },
+        [{"at": [1, "a"], "back": "a"}, {"at": [1]}],
+        [{"at": ["a"]}, {"at": [1, "a", 3]}, {"back": 1}],
+    ),
+    "exclusive in draft 4": (
+        {
+            "$schema": "http://json-schema.org/draft-04/schema#",
+            "properties": {"n": {"type": "integer", "minimum": 3, "exclusiveMinimum": True}},
+        },
+        [{"n": 4}],
+        [{"n": 3}, {"m": 4}],
+    ),
+    "dependencies of draft 7": (
+        {**SEVENTH, "properties": WHO | WHICH, "dependencies": {"id": ["name"], "name": ID}},
+        [{"id": 1, "name": "a"}, {}],
+        [{"id": 1}, {"name": "a"}],
+    ),
+    "others of a type": ({"additionalProperties": {"type": "integer"}}, [{"x": 1}], [{"x": "1"}]),
+    "others in a part": (
+        {"anyOf": [{**ID, "additionalProperties": True}]},
+        [{"id": 1, "x": 1}],
+        [],
+    ),
+    "others nowhere": (
+        {"allOf": [ID], "unevaluatedProperties": False},
+        [{"id": 1}],
+        [{"id": 1, "x": 1}],
+    ),
+    "round": (
+        {
+            "properties": {"tree": {"$ref": "#/$defs/T"}},
+            "$defs": {
+                "T": {
+                    "type": "object",
+                    "properties": {"up": {"$ref": "#/$defs/T"}},
+                    "additionalProperties": False,
+                }
+            },
+        },
+        [{"tree": {"up": {}}}],
+        [{"tree": {"up": {"down": 1}}}],
+    ),
+}
+
+
+def test_arguments_are_shown_as_they_are_checked(servers: Servers) -> None:
+    listed = [tool(f"t{place}", schema) for place, (schema, _, _) in enumerate(SCHEMAS.values())]
+    environment = servers(f"serve({listed!r}, lambda name, given: said(repr(given)))")
+    world = environment.reset(None)
+    for place, (what, (_, right, wrong)) in enumerate(SCHEMAS.items()):
+        offered = environment.tools()[f"t{place}"]
+        shown = offered.schema()["parameters"]
+        assert "$ref" not in str(shown), what
+        checker = Checker(shown)
+        assert not checker.broken or what in OLD, what
+        for given in right:
+            result = world.call(Call(offered.name, given))
+            assert (result.text, result.error) == (repr(given), None), what
+            assert checker.fits(given), (what, given, shown)
+            assert given.keys() <= shown["properties"].keys() or "additional" in str(shown), what
+        for given in wrong:
+            assert world.call(Call(offered.name, given)).error == "bad_arguments", (what, given)
+            unnamed = given.keys() - shown["properties"].keys()
+            assert unnamed or what in OLD or not checker.fits(given), (what, given, shown)
