@@ -171,7 +171,7 @@ def closed(schema: JsonMapping) -> JsonObject:
     whole = _written_out(schema, schema, _room())
     if any(part.keys() & _OTHERS for part, _ in _parts(whole)):
         return dict(schema)
-    names = {name: {} for name in _arguments(whole)[0]}
+    names: JsonObject = {name: {} for name in _arguments(whole)[0]}
     rest = {**schema, "properties": {**names, **_part(schema, "properties", dict)}}
     if reference := rest.pop("$ref", None):  # what stands beside one means nothing before 2019-09
         rest["allOf"] = [{"$ref": reference}, *_part(rest, "allOf", list)]

@@ -16,6 +16,8 @@ from rods.canonical import JsonMapping, JsonObject, frozen
 if TYPE_CHECKING:
     from rods.tasks import EnvironmentRef
 
+MOST_ANSWERED = 100_000  # characters of what a call of a tool from outside says
+
 
 @frozen
 class Features:

@@ -7,6 +7,7 @@ them would meet its letters. Its state is {"files": {path: text or {"base64": te
 that folder, beside what `rods.environments.replay` keeps.
 """
 
+import json
 import re
 import weakref
 from base64 import b64decode
@@ -19,10 +20,10 @@ import orjson
 from rods.analysis.schemas import Checker
 from rods.calls import Call
 from rods.canonical import JsonMapping, JsonObject, content_id
-from rods.environments.base import Result, Tools
+from rods.environments.base import MOST_ANSWERED, Result, Tools
 from rods.environments.replay import Replayed
 from rods.errors import UserError
-from rods.llm.connections import MOST_FAILED, Key
+from rods.llm.connections import Key
 from rods.model_json import mapped
 from rods.worlds.mcp.comparing import contents
 from rods.worlds.mcp.description import FOLDER, Description, asked
@@ -152,7 +153,7 @@ class McpWorld(OnlyCalled):
         if isinstance(answer, Refusal):
             error = "bad_arguments" if answer.code == _INVALID_PARAMS else "tool"
             return Result(
-                self._outside(f"Error: {Key().heard(answer.message, MOST_FAILED)}"), None, error
+                self._outside(f"Error: {Key().heard(answer.message, MOST_ANSWERED)}"), None, error
             )
         text, value = self._outside(_said(answer))
         return Result(text, None, "tool") if answer.is_error else Result(text, value)
@@ -186,10 +187,8 @@ class McpWorld(OnlyCalled):
 
 
 def _said(answer: Answer) -> tuple[str, Any]:
-    """Text and value of an answer: structured content as it is, else its texts, and a note for
-    whatever is no text."""
-    if answer.structured_content is not None and not answer.is_error:
-        return orjson.dumps(answer.structured_content).decode(), answer.structured_content
+    """Text and value of an answer: structured content as it is, but for a text that SDKs have
+    wrapped; else its texts, and a note for whatever is no text."""
     parts = []
     for block in answer.content:
         if block.type == "text":
@@ -200,7 +199,14 @@ def _said(answer: Answer) -> tuple[str, Any]:
         else:
             parts.append(f"[{block.type}, {block.mime_type}, {len(block.data) * 3 // 4} bytes]")
     text = "\n".join(parts)
-    return text, json_value(text)
+    content = answer.structured_content
+    if content is None or answer.is_error or content == {"result": text}:
+        return text, json_value(text)
+    try:
+        data = orjson.dumps(content)
+        return data.decode(), orjson.loads(data)
+    except TypeError:  # integers beyond 64 bits
+        return json.dumps(content, ensure_ascii=False), None
 
 
 def _legal(state: JsonMapping, server: Description) -> JsonObject:

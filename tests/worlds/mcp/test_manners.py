@@ -15,7 +15,8 @@ from rods.calls import Call
 from rods.console.main import run
 from rods.environments.base import Environment
 from rods.environments.loading import Environments
-from tests.worlds.mcp.plain import tool
+from rods.errors import InfrastructureError
+from tests.worlds.mcp.plain import said, tool
 
 pytestmark = [
     pytest.mark.needs("mcp"),
@@ -175,3 +176,65 @@ def test_arguments_are_shown_as_they_are_checked(servers: Servers) -> None:
             assert world.call(Call(offered.name, given)).error == "bad_arguments", (what, given)
             unnamed = given.keys() - shown["properties"].keys()
             assert unnamed or what in OLD or not checker.fits(given), (what, given, shown)
+
+
+WRAPPED: list[tuple[Any, str, Any]] = [  # a text as SDKs wrap it, what is shown, its value
+    ('{"id": 7}', '{"id": 7}', {"id": 7}),
+    ("[1, 2]", "[1, 2]", [1, 2]),
+    ("Request not found", "Request not found", None),
+    ("", "", None),
+]
+ACTED: list[tuple[str, dict[str, Any], str | None]] = [  # an answer on the wire, and what is shown
+    ("beyond 64 bits", {"content": [], "structuredContent": {"n": 2**70}}, f'{{"n": {2**70}}}'),
+    ("far beyond", {"content": [], "structuredContent": {"n": [-(10**400)]}}, str(10**400)),
+    ("a field called so", said('{"result":"a"}', structuredContent={"result": "a"}), '{"result":'),
+    ("no content", {}, None),
+    ("a number as content", {"content": 5}, None),
+    ("a block of no kind", {"content": [{"type": "smell"}]}, None),
+    ("structured text", said("x", structuredContent="x"), None),
+    ("a list of lists", said("x", structuredContent=[[]]), None),
+    ("a picture without data", {"content": [{"type": "image", "mimeType": "a/b"}]}, None),
+    ("an error that is none", said("x", isError="perhaps"), None),
+    ("a text that is a number", {"content": [{"type": "text", "text": 5}]}, None),
+    ("null", {"content": None}, None),
+]
+
+
+def test_results_that_sdks_have_wrapped_are_shown_as_the_tool_gave_them(servers: Servers) -> None:
+    program = f"""
+WRAPPED = {WRAPPED!r}
+def answer(name, given):
+    text = WRAPPED[given["n"]][0]
+    return said(text, structuredContent={{"result": text}})
+serve([tool("give", {{"properties": {{"n": {{"type": "integer"}}}}}})], answer)
+"""
+    world = servers(program).reset(None)
+    for place, (_, text, value) in enumerate(WRAPPED):
+        result = world.call(Call("give", {"n": place}))
+        assert (result.text, result.value) == (text, value)
+
+
+def test_a_step_whose_answer_cannot_be_read_is_in_no_world(servers: Servers) -> None:
+    program = f"""
+ACTED = {[raw for _, raw, _ in ACTED]!r}
+steps = []
+def answer(name, given):
+    if name == "count":
+        return said(str(len(steps)))
+    steps.append(given)
+    return ACTED[given["n"]]
+serve([tool("act", {{"properties": {{"n": {{"type": "integer"}}}}}}), tool("count")], answer)
+"""
+    environment = servers(program, "--reads", "count", "--probe", "count()")
+    for place, (what, _, shown) in enumerate(ACTED):
+        world = environment.reset(None)
+        twin = world.fork()
+        expected = "0"
+        try:
+            result = world.call(Call("act", {"n": place}))
+            assert shown is None or shown in result.text, what
+            expected = "1"
+        except InfrastructureError:
+            assert shown is None, what
+        assert twin.call(Call("count")).text == "0", what
+        assert world.call(Call("count")).text == expected, what
