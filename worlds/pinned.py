@@ -32,6 +32,18 @@ _ALTERNATIVES = ("anyOf", "oneOf", "if", "then", "else", *_DEPENDING)
 _OWN = ("type", "properties", "required", "title", "description", "$defs", "definitions")
 
 
+class Room:
+    """How much more of what somebody else says or leaves is looked at."""
+
+    def __init__(self, left: int) -> None:
+        self._left = left
+
+    def take(self, amount: int) -> bool:
+        """Whether there is room for so much more, which takes it."""
+        self._left -= amount
+        return self._left >= 0
+
+
 class Pinned(BaseModel):
     """What every description may say. `tools` are records of `name`, `description` and
     `inputSchema`."""
@@ -168,7 +180,7 @@ def _difference(listed: Sequence[JsonMapping], pinned: Sequence[JsonMapping]) ->
 def closed(schema: JsonMapping) -> JsonObject:
     """An input schema that refuses arguments which it names nowhere, unless it says that there may
     be others."""
-    whole = _written_out(schema, schema, _room())
+    whole = _written_out(schema, schema, Room(_NODES))
     if any(part.keys() & _OTHERS for part, _ in _parts(whole)):
         return dict(schema)
     names: JsonObject = {name: {} for name in _arguments(whole)[0]}
@@ -182,7 +194,7 @@ def tool_of(record: JsonMapping, group: str) -> Tool:
     """The tool that a server lists as `record`. It is not bounded: what can be killed need not
     be."""
     schema = record["inputSchema"]
-    whole = _written_out(schema, schema, _room())
+    whole = _written_out(schema, schema, Room(_NODES))
     properties, required = _arguments(whole)
     parameters = []
     for name, value in properties.items():
@@ -244,11 +256,7 @@ def _arguments(schema: JsonMapping) -> tuple[JsonObject, set[str]]:
     return certain, required
 
 
-def _room() -> Iterator[int]:
-    return iter(range(_NODES))
-
-
-def _written_out(schema: Any, root: JsonMapping, room: Iterator[int], depth: int = 0) -> Any:
+def _written_out(schema: Any, root: JsonMapping, room: Room, depth: int = 0) -> Any:
     """A part of the schema `root` in the words of draft 2020-12, without references, as far as they
     do not go round in a circle and there is `room`, which each part takes a place of."""
     if isinstance(schema, list):
@@ -257,7 +265,7 @@ def _written_out(schema: Any, root: JsonMapping, room: Iterator[int], depth: int
         return schema
     reference = schema.get("$ref")
     if isinstance(reference, str):
-        followed = depth < _DEPTH and next(room, None) is not None
+        followed = depth < _DEPTH and room.take(1)
         target = referred(root, reference) if followed else None
         whole = target if isinstance(target, dict) else {}
         rest = {key: value for key, value in schema.items() if key != "$ref"}
@@ -265,7 +273,7 @@ def _written_out(schema: Any, root: JsonMapping, room: Iterator[int], depth: int
             **_written_out(whole, root, room, depth + 1),
             **_written_out(rest, root, room, depth),
         }
-    next(room, None)
+    room.take(1)
     written = {
         key: _written_out(value, root, room, depth)
         for key, value in schema.items()

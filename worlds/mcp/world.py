@@ -22,7 +22,7 @@ from rods.calls import Call
 from rods.canonical import JsonMapping, JsonObject, content_id
 from rods.environments.base import MOST_ANSWERED, Result, Tools
 from rods.environments.replay import Replayed
-from rods.errors import UserError
+from rods.errors import InfrastructureError, UserError
 from rods.llm.connections import Key
 from rods.model_json import mapped
 from rods.worlds.mcp.comparing import contents
@@ -81,6 +81,7 @@ class McpEnvironment:
         self.name = name
         self.server = server
         self.hash = server.hash()
+        self._held = False  # the tools were seen to be the pinned ones
         self.features = server.features(waits=True)
         self._tools = server.offered(server.server.get("name") or PurePosixPath(name).stem)
         self._checkers = {
@@ -109,8 +110,11 @@ class McpEnvironment:
         session = Session(self.server).wait()
         try:
             self.server.hold(self.name, session.tools)
-        except UserError:
+            self._held = True
+        except UserError as error:
             session.end()
+            if self._held:  # nothing that somebody could mend, but a server that starts otherwise
+                raise InfrastructureError(str(error)) from error
             raise
         # which ends the session with itself, whatever comes now
         world = McpWorld(session, self._checkers)

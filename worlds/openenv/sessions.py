@@ -27,11 +27,10 @@ from rods.environments.base import MOST_ANSWERED, Result
 from rods.environments.replay import Lost
 from rods.errors import InfrastructureError, RodsError, UserError
 from rods.functions import named_function
-from rods.llm.connections import Key
+from rods.llm.connections import MAX_BODY, Key, read_reply
 from rods.worlds.openenv.description import OpenEnvDescription
 from rods.worlds.pinned import closed, json_value
 
-LARGEST = 100 * 2**20  # bytes of a message, as OpenEnv's client has it
 STEP = "step"  # the one tool of an environment whose actions are no tool calls
 # fields of every state that say nothing of the world
 _OF_EPISODES = frozenset({"episode_id", "step_count"})
@@ -279,11 +278,11 @@ class Socket:
 
     async def _connect(self) -> None:
         self._client = aiohttp.ClientSession()
-        self._socket = await self._client.ws_connect(f"{self._url}/ws", max_msg_size=LARGEST)
+        self._socket = await self._client.ws_connect(f"{self._url}/ws", max_msg_size=MAX_BODY)
 
     async def _get(self, path: str) -> Any:
         async with self._client.get(f"{self._url}{path}", raise_for_status=True) as response:
-            return await response.json()
+            return orjson.loads(await read_reply(response))
 
     async def _exchange(self, message: str) -> Any:
         with contextlib.suppress(ConnectionResetError):  # what it has said last says why

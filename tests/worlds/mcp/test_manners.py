@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
+import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -238,3 +243,165 @@ serve([tool("act", {{"properties": {{"n": {{"type": "integer"}}}}}}), tool("coun
             assert shown is None, what
         assert twin.call(Call("count")).text == "0", what
         assert world.call(Call("count")).text == expected, what
+
+
+NODE_LIKE = """
+import os, subprocess, sys, time
+if os.fork() == 0:  # a child of the server, as those of npx are
+    time.sleep(600)
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+serve([tool("pid")], lambda name, given: said(str(os.getpid())))
+time.sleep(600)  # does not mind that its input has ended
+"""
+KILLED = """
+import os, signal, sys
+from rods.calls import Call
+from rods.environments.loading import Environments
+environments = Environments()
+environment = environments.load(sys.argv[1])
+worlds = [environment.reset(None) for _ in range(3)]
+print(*[world.call(Call("pid")).text for world in worlds], flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_servers_and_their_folders_go_with_a_program_that_is_killed(servers: Servers) -> None:
+    assert servers.add("import signal\n" + NODE_LIKE) == 0
+    temporary = servers.folder / "temporary"
+    temporary.mkdir()
+    command = [sys.executable, "-c", KILLED, str(servers.folder / "plain.json")]
+    variables = {**os.environ, "TMPDIR": str(temporary), "PYTHONPATH": HERE}
+    killed = subprocess.run(command, env=variables, capture_output=True, text=True)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    groups = [int(pid) for pid in killed.stdout.split()]
+    assert len(groups) == 3
+    until = time.monotonic() + 60
+    while any(map(_lives, groups)) or list(temporary.iterdir()):
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def _lives(group: int) -> bool:
+    """Whether a process of the group is there, and is not merely waited for by nobody."""
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            state, _, of = stat.read_text().rpartition(")")[2].split()[:3]
+            if int(of) == group and state != "Z":
+                return True
+    return False
+
+
+STRAY = [
+    "Server is starting, have a nice day",
+    "{",
+    "[]",
+    "5",
+    '{"jsonrpc": "1.0"}',
+    '{"jsonrpc": "2.0", "method": 5}',
+    b"caf\xe9 \xff\xfe",
+    "",
+    '{"jsonrpc": "2.0", "id": 999, "result": {}}',
+]
+
+
+def test_lines_that_are_no_messages_are_one_warning_a_server(
+    servers: Servers, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = f"""
+def answer(name, given):
+    for line in {STRAY!r}:
+        put(line)
+    return said("tea")
+for line in {STRAY!r}:
+    put(line)
+serve([tool("drink")], answer)
+"""
+    environment = servers(program)
+    for _ in range(2):
+        world = environment.reset(None)
+        for _ in range(3):
+            assert world.call(Call("drink")).text == "tea"
+    shown = "".join(capsys.readouterr())
+    assert shown.count("are no messages") == 1 and "Traceback" not in shown
+
+
+LISTS = {  # what is no list of tools, and what is said of it
+    "without an end": (
+        """
+def listed(cursor):
+    page = int(cursor or 0)
+    return {"tools": [tool(f"t{page}", description="x" * 1_000_000)], "nextCursor": str(page + 1)}
+serve(listed, None)
+""",
+        "more than 16 MB of tools",
+    ),
+    "two of one name": (
+        'serve([tool("a"), tool("b"), tool("a", {"properties": {"x": {}}})], None)',
+        "two tools called 'a'",
+    ),
+    "two of one name on two pages": (
+        """
+def listed(cursor):
+    return {"tools": [tool("a")]} if cursor else {"tools": [tool("a")], "nextCursor": "2"}
+serve(listed, None)
+""",
+        "two tools called 'a'",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", LISTS)
+def test_what_is_no_list_of_tools_is_said_when_a_server_is_added(
+    servers: Servers, what: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program, said_of_it = LISTS[what]
+    assert servers.add(program) != 0
+    assert said_of_it in capsys.readouterr().err
+
+
+def test_a_list_that_changes_ends_a_world_and_not_a_batch(servers: Servers) -> None:
+    program = """
+import pathlib
+count = pathlib.Path(__file__).with_suffix(".count")
+count.write_text(count.read_text() + "x" if count.exists() else "x")
+serve([tool("a")] + [tool("b")] * (len(count.read_text()) == 3), lambda name, given: said(name))
+"""
+    environment = servers(program)  # the first start
+    world = environment.reset(None)
+    with pytest.raises(InfrastructureError, match="new b"):
+        environment.reset(None)
+    assert world.call(Call("a")).text == environment.reset(None).call(Call("a")).text == "a"
+
+
+def test_a_tool_that_has_gone_or_fails_is_the_policys_to_read(servers: Servers) -> None:
+    program = """
+def answer(name, given):
+    put('{"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}')
+    return said(f"Unknown tool: {name}", isError=True)
+serve([tool("a")], answer, {"tools": {"listChanged": True}})
+"""
+    world = servers(program).reset(None)
+    for _ in range(2):
+        result = world.call(Call("a"))
+        assert (result.text, result.error) == ("Unknown tool: a", "tool")
+
+
+def test_files_behind_links_are_not_compared(servers: Servers, tmp_path: Path) -> None:
+    (tmp_path / "outside.txt").write_text("1")
+    program = f"""
+import os
+def answer(name, given):
+    os.symlink({str(tmp_path / "outside.txt")!r}, "link.txt")
+    open("huge.bin", "wb").truncate(given["size"])
+    return said("made")
+serve([tool("make", {{"properties": {{"size": {{"type": "integer"}}}}}})], answer)
+"""
+    environment = servers(program, "--compared", "**/*")
+    one, other, big = (environment.reset(None) for _ in range(3))
+    assert not one.call(Call("make", {"size": 3})).error
+    (tmp_path / "outside.txt").write_text("2")
+    other.call(Call("make", {"size": 3}))
+    assert one.same_state(other)
+    big.call(Call("make", {"size": 1 << 40}))
+    with pytest.raises(InfrastructureError, match="narrow `compared`"):
+        big.same_state(one)
