@@ -14,6 +14,7 @@ import asyncio
 import atexit
 import logging
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -41,7 +42,7 @@ from rods.worlds.pinned import Room
 
 try:
     from mcp import Client, MCPError as Refusal, StdioServerParameters, stdio_client
-    from mcp_types import CONNECTION_CLOSED, REQUEST_TIMEOUT, CallToolResult as Answer
+    from mcp_types import CONNECTION_CLOSED, REQUEST_TIMEOUT, CallToolResult as Answer, ElicitResult
 except ImportError:
     what = "environments that are MCP servers need the package 'mcp'"
     raise UserError(what, remedy="pip install '.[mcp]' in the clone") from None
@@ -56,8 +57,16 @@ read -r _
 for pid in "$0"/*/pid; do kill -9 "-$(cat "$pid")"; done 2>/dev/null
 rm -rf -- "$0"
 """
+# where runners of packages (npx, uvx) keep what they have fetched, in the home of who starts them
+_CACHES = {
+    "npm_config_cache": ".npm",
+    "UV_CACHE_DIR": ".cache/uv",
+    "UV_PYTHON_INSTALL_DIR": ".local/share/uv/python",
+}
 _THREADS = 8  # that start and end sessions
-_SAID = 500  # last characters of a server's complaint
+_SAID = 500  # characters of a server's complaint, of its beginning and of its end
+# the import of a server that was written for an older SDK than the one beside it
+_OLDER = re.compile(r"No module named 'mcp\.|cannot import name .* from 'mcp[.']")
 # how the SDK begins what it says in the place of a server behind an address that sent no answer
 _LOST = (
     "SSE stream ",
@@ -100,6 +109,8 @@ class Session:
             )
             self.place = Path(tempfile.mkdtemp(dir=_guarded(self._owner)[0]))
             self.folder = self.place / "world"
+            self.home = self.place / "home"
+            self.home.mkdir()
             if server.files:
                 shutil.copytree(server.files, self.folder)
             else:
@@ -123,7 +134,7 @@ class Session:
         seconds = self.server.seconds
         began = time.monotonic()
         try:
-            return self._run(self._client.session.call_tool(tool, arguments, seconds), 2 * seconds)
+            return self._run(self._client.call_tool(tool, arguments, seconds), 2 * seconds)
         except Refusal as error:
             if self._has_said(error, time.monotonic() - began):
                 return error
@@ -204,7 +215,12 @@ class Session:
         try:
             with (self.place / "errors").open("w") as errors:
                 target = self.server.url or stdio_client(self._parameters(), errors)
-                async with Client(target, cache=None, message_handler=self._beside) as client:
+                async with Client(
+                    target,
+                    cache=None,
+                    message_handler=self._beside,
+                    elicitation_callback=None if self.server.answers is None else self._answer,
+                ) as client:
                     await self._introduced(client)
                     self._client = client
                     standing.set_result(None)
@@ -231,6 +247,13 @@ class Session:
                 what=Key().complaint(str(message)),
             )
 
+    async def _answer(self, context: Any, asked: Any) -> ElicitResult:
+        """What the user of a server is to say."""
+        answers = self.server.answers
+        if isinstance(answers, dict):
+            return ElicitResult(action="accept", content=answers)
+        return ElicitResult(action="decline")
+
     async def _introduced(self, client: Client) -> None:
         tools: list[Any] = []
         room = Room(DOCUMENT)
@@ -254,11 +277,10 @@ class Session:
         self.about = {**named, "protocol": str(client.protocol_version)}
 
     def _parameters(self) -> StdioServerParameters:
-        home = self.place / "home"
-        home.mkdir()
         folder = str(self.folder)
         command = [part.replace("{folder}", folder) for part in self.server.command]
-        variables = {"HOME": str(home), "LANG": "C.UTF-8", "TZ": "UTC", "PYTHONHASHSEED": "0"}
+        variables = {"HOME": str(self.home), "LANG": "C.UTF-8", "TZ": "UTC", "PYTHONHASHSEED": "0"}
+        variables |= {name: str(Path.home() / place) for name, place in _CACHES.items()}
         variables |= {
             key: value.replace("{folder}", folder) for key, value in self.server.env.items()
         }
@@ -284,10 +306,13 @@ class Session:
 
     def _complaint(self) -> str:
         try:
-            errors = Key().heard(read_regular(self.place / "errors"), DOCUMENT).strip()[-_SAID:]
+            errors = Key().heard(read_regular(self.place / "errors"), DOCUMENT).strip()
         except (OSError, UserError):
             return ""
-        return f": {errors}" if errors else ""
+        hint = " → try it beside an older SDK: pip install 'mcp<2'" if _OLDER.search(errors) else ""
+        if len(errors) > 2 * _SAID:
+            errors = f"{errors[:_SAID]} … {errors[-_SAID:]}"
+        return f": {errors}{hint}" if errors else ""
 
 
 @cache

@@ -26,7 +26,7 @@ from rods.errors import InfrastructureError, UserError
 from rods.llm.connections import Key
 from rods.model_json import mapped
 from rods.worlds.mcp.comparing import contents
-from rods.worlds.mcp.description import FOLDER, Description, asked
+from rods.worlds.mcp.description import FOLDER, HOME, Description, asked
 from rods.worlds.mcp.sessions import Answer, Refusal, Session
 from rods.worlds.pinned import OnlyCalled, closed, json_value
 
@@ -141,8 +141,8 @@ class McpWorld(OnlyCalled):
     def __init__(self, session: Session, checkers: Mapping[str, Checker]) -> None:
         self._session = session
         self._checkers = checkers
-        self._inward = re.compile(rf"(?<![\w./-]){re.escape(FOLDER)}(?![\w-])")
-        self._outward = str(session.folder)
+        self._places = {HOME: str(session.home), FOLDER: str(session.folder)}
+        self._inward = re.compile(rf"(?<![\w./-])({'|'.join(self._places)})(?![\w-])")
         weakref.finalize(self, session.end).atexit = False  # then all end together
 
     def call(self, call: Call) -> Result:
@@ -181,13 +181,15 @@ class McpWorld(OnlyCalled):
             return [self._inside(item, name) for item in value]
         if not isinstance(value, str) or _TEXT.search(name):
             return value
-        return self._inward.sub(lambda _: self._outward, value)
+        return self._inward.sub(lambda match: self._places[match[1]], value)
 
     def _outside(self, value: Any) -> Any:
-        return mapped(
-            value,
-            lambda leaf: leaf.replace(self._outward, FOLDER) if isinstance(leaf, str) else leaf,
-        )
+        def renamed(leaf: Any) -> Any:
+            for name, place in self._places.items():
+                leaf = leaf.replace(place, name) if isinstance(leaf, str) else leaf
+            return leaf
+
+        return mapped(value, renamed)
 
 
 def _said(answer: Answer) -> tuple[str, Any]:

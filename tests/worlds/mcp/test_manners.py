@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -405,3 +406,93 @@ serve([tool("make", {{"properties": {{"size": {{"type": "integer"}}}}}})], answe
     big.call(Call("make", {"size": 1 << 40}))
     with pytest.raises(InfrastructureError, match="narrow `compared`"):
         big.same_state(one)
+
+
+ASKED = {  # what a server asks whoever calls it, and what its `answers` say
+    "elicitation/create": {
+        "message": "Really?",
+        "requestedSchema": {"type": "object", "properties": {"sure": {"type": "boolean"}}},
+    },
+    "sampling/createMessage": {"messages": [], "maxTokens": 9},
+    "roots/list": {},
+}
+
+
+@pytest.mark.parametrize(
+    ("answers", "said_to_it"),
+    [
+        (None, None),
+        ("decline", {"action": "decline"}),
+        ({"sure": True}, {"action": "accept", "content": {"sure": True}}),
+    ],
+)
+def test_a_server_that_asks_is_answered_by_its_description(
+    servers: Servers, answers: Any, said_to_it: Any
+) -> None:
+    program = f"""
+import json, sys
+ASKED = {ASKED!r}
+def answer(name, given):
+    method = given["method"]
+    put(json.dumps({{"jsonrpc": "2.0", "id": "q", "method": method, "params": ASKED[method]}}))
+    return said(sys.stdin.readline())
+serve([tool("ask", {{"properties": {{"method": {{"type": "string"}}}}}})], answer)
+"""
+    assert servers.add(program) == 0
+    file = servers.folder / "plain.json"
+    before = servers.environments.load(str(file)).hash
+    if answers is not None:
+        file.write_text(json.dumps({**json.loads(file.read_text()), "answers": answers}))
+    environment = Environments().load(str(file))
+    assert (environment.hash == before) == (answers is None)
+    world = environment.reset(None)
+    for method in ASKED:
+        heard = json.loads(world.call(Call("ask", {"method": method})).text)
+        if method == "elicitation/create" and answers is not None:
+            assert heard["result"] == said_to_it
+        else:
+            assert "not" in heard["error"]["message"].lower()
+
+
+OLDER = {  # how a server begins, and whether an older SDK would help
+    "from mcp.server.fastmcp import FastMCP": True,
+    "from mcp.server import FastMCP": True,
+    "import mcp_of_somebody_else": False,
+    "raise ImportError('mcp')": False,
+}
+
+
+@pytest.mark.parametrize("program", OLDER)
+def test_why_a_server_does_not_start_is_said_from_its_beginning_on(
+    servers: Servers, program: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    long = "import sys\nprint('The first line.', 'x' * 5000, file=sys.stderr, flush=True)\n"
+    for before in ("", long):
+        assert servers.add(f"{before}{program}") == 1
+        shown = capsys.readouterr().err
+        assert ("mcp<2" in shown) == OLDER[program]
+        assert "Error" in shown and ("The first line." in shown) == bool(before)
+        assert len(shown) < 3000
+
+
+def test_the_home_of_a_server_has_one_name_and_packages_are_fetched_once(servers: Servers) -> None:
+    program = """
+import os, pathlib
+def answer(name, given):
+    if "path" in given:
+        pathlib.Path(given["path"]).write_text("here")
+    home = pathlib.Path.home()
+    places = [str(home), str(home / "a.txt"), str(pathlib.Path.cwd())]
+    caches = [os.environ["npm_config_cache"], os.environ["UV_CACHE_DIR"]]
+    held = [path.name for path in home.iterdir()]
+    return said("", structuredContent={"places": places, "held": held, "caches": caches})
+serve([tool("look", {"properties": {"path": {"type": "string"}}})], answer)
+"""
+    environment = servers(program)
+    for _ in range(2):
+        world = environment.reset(None)
+        look: Any = world.call(Call("look")).value
+        assert look["places"] == ["/home/world", "/home/world/a.txt", "/world"]
+        assert look["caches"] == [str(Path.home() / ".npm"), str(Path.home() / ".cache/uv")]
+        look = world.call(Call("look", {"path": "/home/world/a.txt"})).value
+        assert look["held"] == ["a.txt"]
