@@ -11,6 +11,7 @@ import orjson
 from jsonschema_rs import ReferencingError, Registry
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from rods.analysis.schemas import fits
 from rods.calls import Call, ReadsJudged, parse_python_call
 from rods.canonical import JsonMapping, JsonObject, without
 from rods.config.operation import base_address
@@ -204,13 +205,17 @@ def tool_of(record: JsonMapping, group: str) -> Tool:
         plain.pop("title", None)
         parameters.append(Parameter(name, plain, about, name in required, default))
     about = record.get("description") or record["name"]
+    result = record.get("outputSchema") or {}
+    wrapped = _part(result, "properties", dict).keys() == {"result"}
+    if wrapped and fits(result, {"result": ""}):  # a text, of which the result is what is in it
+        result = {}
     return Tool(
         record["name"],
         group,
         about,
         tuple(parameters),
         bounded=False,
-        result=record.get("outputSchema"),
+        result=result or None,
         reads=record.get("reads"),
         rules={key: value for key, value in without(whole, *_OWN).items() if value},
     )

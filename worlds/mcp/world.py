@@ -32,6 +32,7 @@ from rods.worlds.pinned import OnlyCalled, closed, json_value
 
 FILES = "files"  # the key of a state
 BINARY = "base64"  # of a file that is no text
+_PLACES = 40  # paths that calls are tried with
 _INVALID_PARAMS = -32602  # JSON-RPC's
 # names of arguments, and of fields in them, that hold a text and no path or command
 _TEXT = re.compile(
@@ -104,6 +105,13 @@ class McpEnvironment:
 
     def tools(self) -> Tools:
         return self._tools
+
+    def places(self, state: JsonMapping | None) -> list[str]:
+        """Some paths that a world in `state` has, as calls name them."""
+        template = Path(self.server.files) if self.server.files else None
+        own = [path.relative_to(template) for path in template.rglob("*")] if template else []
+        paths = [*map(str, sorted(own)), *(state or {}).get(FILES, {})]
+        return [FOLDER, *(f"{FOLDER}/{path}" for path in paths[:_PLACES])]
 
     def reset(self, state: JsonMapping | None) -> "McpWorld":
         files = _legal(state or {}, self.server)

@@ -212,9 +212,15 @@ WRAPPED = {WRAPPED!r}
 def answer(name, given):
     text = WRAPPED[given["n"]][0]
     return said(text, structuredContent={{"result": text}})
-serve([tool("give", {{"properties": {{"n": {{"type": "integer"}}}}}})], answer)
+SHAPES = {{"text": {{"type": "string"}}, "list": {{"type": "array"}}}}
+serve([tool(name, {{"properties": {{"n": {{"type": "integer"}}}}}},
+            outputSchema={{"type": "object", "properties": {{"result": SHAPES[shape]}}}})
+       for name, shape in (("give", "text"), ("list", "list"))], answer)
 """
-    world = servers(program).reset(None)
+    environment = servers(program)
+    results = {name: offered.result for name, offered in environment.tools().items()}
+    assert results["give"] is None and results["list"], "a text that is unwrapped has no schema"
+    world = environment.reset(None)
     for place, (_, text, value) in enumerate(WRAPPED):
         result = world.call(Call("give", {"n": place}))
         assert (result.text, result.value) == (text, value)
@@ -496,3 +502,44 @@ serve([tool("look", {"properties": {"path": {"type": "string"}}})], answer)
         assert look["caches"] == [str(Path.home() / ".npm"), str(Path.home() / ".cache/uv")]
         look = world.call(Call("look", {"path": "/home/world/a.txt"})).value
         assert look["held"] == ["a.txt"]
+
+
+def test_a_check_tries_paths_and_names_that_are_there(
+    servers: Servers, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "notes" / "inner").mkdir(parents=True)
+    (tmp_path / "notes" / "inner" / "today.txt").write_text("buy tea")
+    program = """
+import pathlib
+TEXT = {"type": "string"}
+def answer(name, given):
+    if name == "list_items":
+        return said("Items:\\\\n- milk (item-4711)\\\\n- tea (item-4712)")
+    if name == "show_item" and given["item_id"] not in ("item-4711", "item-4712"):
+        return said("no such item", isError=True)
+    if name == "read_file" and not pathlib.Path(given["file_path"]).is_file():
+        return said("no such file", isError=True)
+    return said("there")
+serve([tool("list_items"),
+       tool("show_item", {"properties": {"item_id": TEXT}, "required": ["item_id"]}),
+       tool("read_file", {"properties": {"file_path": TEXT}, "required": ["file_path"]})], answer)
+""".replace("\\\\n", "\\n")
+    reads = [
+        option for name in ("list_items", "show_item", "read_file") for option in ("--reads", name)
+    ]
+    servers.add(program, "--files", str(tmp_path / "notes"), "--probe", "list_items()", *reads)
+    run(["env", "check", str(servers.folder / "plain.json")])
+    shown = capsys.readouterr().out
+    assert "3 tools" in shown and "never answered" not in shown, shown
+
+
+def test_a_check_shows_where_two_answers_differ(
+    servers: Servers, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = """
+import os
+serve([tool("status")], lambda name, given: said("x" * 5000 + f" started as {os.getpid()}"))
+"""
+    servers.add(program, "--reads", "status", "--probe", "status()")
+    assert run(["env", "check", str(servers.folder / "plain.json")]) == 1
+    assert "started as" in "".join(capsys.readouterr())
