@@ -2,17 +2,18 @@
 that are pinned in it, what is known about the state.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, NoReturn, Self
+from typing import Annotated, Any, ClassVar, Literal, NoReturn, Self, TypeVar
 from urllib.parse import unquote
 
 import orjson
 from jsonschema_rs import ReferencingError, Registry
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from rods.analysis.schemas import fits
 from rods.calls import Call, ReadsJudged, parse_python_call
-from rods.canonical import JsonMapping, JsonObject
+from rods.canonical import JsonMapping, JsonObject, without
 from rods.config.operation import base_address
 from rods.environments.base import Environment, Features, Parameter, Tool
 from rods.environments.failing import rules
@@ -20,8 +21,28 @@ from rods.environments.replay import Replayed
 from rods.errors import Unsupported, UserError, first_fault
 from rods.files import explained, read_regular
 
+T = TypeVar("T")
 _ROOT = "schema:"  # what the whole of a schema is called
-_DEPTH = 6  # of references that are written out in a parameter's schema
+_DEPTH = 6  # of references that are written out in a schema
+_NODES = 20_000  # parts of a schema, after which no reference is written out any more
+# what says whether there may be others than those that are named
+_OTHERS = {"additionalProperties", "patternProperties", "unevaluatedProperties"}
+_DEPENDING = ("dependentSchemas", "dependencies")
+_ALTERNATIVES = ("anyOf", "oneOf", "if", "then", "else", *_DEPENDING)
+# what a tool has by fields of its own, or has been written out
+_OWN = ("type", "properties", "required", "title", "description", "$defs", "definitions")
+
+
+class Room:
+    """How much more of what somebody else says or leaves is looked at."""
+
+    def __init__(self, left: int) -> None:
+        self._left = left
+
+    def take(self, amount: int) -> bool:
+        """Whether there is room for so much more, which takes it."""
+        self._left -= amount
+        return self._left >= 0
 
 
 class Pinned(BaseModel):
@@ -158,51 +179,115 @@ def _difference(listed: Sequence[JsonMapping], pinned: Sequence[JsonMapping]) ->
 
 
 def closed(schema: JsonMapping) -> JsonObject:
-    """An input schema that refuses arguments it does not name, unless it says that there may be
-    others."""
-    return {"additionalProperties": False, **schema}
+    """An input schema that refuses arguments which it names nowhere, unless it says that there may
+    be others."""
+    whole = _written_out(schema, schema, Room(_NODES))
+    if any(part.keys() & _OTHERS for part, _ in _parts(whole)):
+        return dict(schema)
+    names: JsonObject = {name: {} for name in _arguments(whole)[0]}
+    rest = {**schema, "properties": {**names, **_part(schema, "properties", dict)}}
+    if reference := rest.pop("$ref", None):  # what stands beside one means nothing before 2019-09
+        rest["allOf"] = [{"$ref": reference}, *_part(rest, "allOf", list)]
+    return {"additionalProperties": False, **rest}
 
 
 def tool_of(record: JsonMapping, group: str) -> Tool:
     """The tool that a server lists as `record`. It is not bounded: what can be killed need not
     be."""
     schema = record["inputSchema"]
-    required = schema.get("required", [])
+    whole = _written_out(schema, schema, Room(_NODES))
+    properties, required = _arguments(whole)
     parameters = []
-    for name, value in schema.get("properties", {}).items():
-        plain = _written_out(value, schema)
-        about = plain.pop("description", "")
+    for name, value in properties.items():
+        plain = dict(value) if isinstance(value, dict) else {}  # true: any value
+        about = str(plain.pop("description", ""))
         default = plain.pop("default", None)
         plain.pop("title", None)
         parameters.append(Parameter(name, plain, about, name in required, default))
     about = record.get("description") or record["name"]
+    result = record.get("outputSchema") or {}
+    wrapped = _part(result, "properties", dict).keys() == {"result"}
+    if wrapped and fits(result, {"result": ""}):  # a text, of which the result is what is in it
+        result = {}
     return Tool(
         record["name"],
         group,
         about,
         tuple(parameters),
         bounded=False,
-        result=record.get("outputSchema"),
+        result=result or None,
         reads=record.get("reads"),
+        rules={key: value for key, value in without(whole, *_OWN).items() if value},
     )
 
 
-def _written_out(schema: Any, root: JsonMapping, depth: int = 0) -> Any:
-    """A part of the schema `root` without references, as far as they do not go round in a
-    circle."""
+def _part(schema: JsonMapping, key: str, kind: type[T]) -> T:
+    """What stands under `key`, where it is of that kind."""
+    value = schema.get(key)
+    return value if isinstance(value, kind) else kind()
+
+
+def _parts(schema: Any, always: bool = True) -> Iterator[tuple[JsonObject, bool]]:
+    """A schema without references and those inside of it that are about the same value, each with
+    whether it holds always."""
+    if isinstance(schema, dict):
+        yield schema, always
+        for part in _part(schema, "allOf", list):
+            yield from _parts(part, always)
+        for key in _ALTERNATIVES:
+            inner = schema.get(key)
+            if key in _DEPENDING:
+                inner = list(_part(schema, key, dict).values())
+            for part in inner if isinstance(inner, list) else [inner]:
+                yield from _parts(part, False)
+
+
+def _arguments(schema: JsonMapping) -> tuple[JsonObject, set[str]]:
+    """The properties that a schema without references names anywhere, each as what holds always has
+    it, or else any part; and those that a value must have."""
+    certain: JsonObject = {}
+    possible: dict[str, list[Any]] = {}
+    required: set[str] = set()
+    for part, always in _parts(schema):
+        named = dict.fromkeys(map(str, _part(part, "required", list)), True)
+        required.update(named if always else ())
+        for name, form in (named | _part(part, "properties", dict)).items():
+            if always and certain.get(name, True) is True:
+                certain[name] = form
+            elif form is not True and form not in possible.setdefault(name, []):
+                possible[name].append(form)
+    for name, forms in possible.items():
+        certain.setdefault(name, {"anyOf": forms} if forms[1:] else (forms or [{}])[0])
+    return certain, required
+
+
+def _written_out(schema: Any, root: JsonMapping, room: Room, depth: int = 0) -> Any:
+    """A part of the schema `root` in the words of draft 2020-12, without references, as far as they
+    do not go round in a circle and there is `room`, which each part takes a place of."""
     if isinstance(schema, list):
-        return [_written_out(part, root, depth) for part in schema]
+        return [_written_out(part, root, room, depth) for part in schema]
     if not isinstance(schema, dict):
         return schema
     reference = schema.get("$ref")
     if isinstance(reference, str):
-        target = referred(root, reference) if depth < _DEPTH else None
+        followed = depth < _DEPTH and room.take(1)
+        target = referred(root, reference) if followed else None
         whole = target if isinstance(target, dict) else {}
         rest = {key: value for key, value in schema.items() if key != "$ref"}
-        return {**_written_out(whole, root, depth + 1), **_written_out(rest, root, depth)}
-    return {
-        key: _written_out(value, root, depth) for key, value in schema.items() if key != "$schema"
+        return {
+            **_written_out(whole, root, room, depth + 1),
+            **_written_out(rest, root, room, depth),
+        }
+    room.take(1)
+    written = {
+        key: _written_out(value, root, room, depth)
+        for key, value in schema.items()
+        if key != "$schema" or isinstance(value, dict)
     }
+    if isinstance(written.get("items"), list):  # a tuple, before 2020-12
+        written["prefixItems"] = written.pop("items")
+        written |= {"items": written.pop("additionalItems")} if "additionalItems" in written else {}
+    return written
 
 
 def referred(root: JsonMapping, reference: str) -> Any:

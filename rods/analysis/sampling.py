@@ -24,6 +24,9 @@ _PATTERN = re.compile(
 _EITHER = re.compile(r"\(([^()]+)\)")
 _RANGE = re.compile(r"(\w)-(\w)")
 SEEN = 200  # values kept; the oldest give way
+# what may be the name of something in a text, and how many of them are kept
+_NAME = re.compile(r"[A-Za-z_-]*[0-9][\w-]*")
+MOST_NAMES = 20
 
 
 class Sampler:
@@ -53,6 +56,8 @@ class Sampler:
         if result.error is None:
             self.learn("", dict(call.arguments))
             self.learn("", result.text if result.value is None else result.value)
+            for name in _NAME.findall(result.text)[:MOST_NAMES] if result.value is None else ():
+                self.learn("id", name)
 
     def call(self, tool: Tool, *, highest: bool = False) -> Call:
         """A call within the declared bounds, with half of the optional arguments. `highest`: of the

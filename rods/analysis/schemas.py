@@ -5,9 +5,9 @@ is what their policies are shown."""
 import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, NoReturn
 
-from jsonschema_rs import Draft202012Validator, ValidationError
+from jsonschema_rs import ValidationError, Validator, validator_for
 
 from rods.canonical import JsonMapping, JsonObject, canonical
 from rods.environments.base import Parameter, Tool
@@ -132,15 +132,18 @@ def _unbounded(schema: JsonMapping) -> str:
 
 
 class Checker:
-    """Whether values conform to a JSON Schema (draft 2020-12), which is compiled once. `broken`
-    says why it is no valid schema ("" for a valid one); such a schema binds nothing."""
+    """Whether values conform to a JSON Schema of the draft that its `$schema` names (2020-12 where
+    it names none), which is compiled once. `broken` says why it is no valid schema ("" for a valid
+    one); such a schema binds nothing. Nothing is fetched for it."""
 
     def __init__(self, schema: JsonMapping) -> None:
         self.schema = dict(schema)
         self.broken = ""
-        self._validator: Draft202012Validator | None = None
+        self._validator: Validator | None = None
         try:
-            self._validator = Draft202012Validator(self.schema, keywords={"type": _Type})
+            self._validator = validator_for(
+                self.schema, keywords={"type": _Type}, retriever=_elsewhere
+            )
         except ValueError as error:
             self.broken = error.message if isinstance(error, ValidationError) else str(error)
 
@@ -231,6 +234,10 @@ class Checker:
         elif keyword == "additionalProperties":
             message = f"has an unknown field {kind.unexpected[0][:80]!r}"
         return message
+
+
+def _elsewhere(address: str) -> NoReturn:
+    raise ValueError("a reference leads out of the schema")
 
 
 def fits(schema: JsonMapping, value: Any) -> bool:

@@ -16,6 +16,8 @@ from rods.canonical import JsonMapping, JsonObject, frozen
 if TYPE_CHECKING:
     from rods.tasks import AnyTask, EnvironmentRef
 
+MOST_ANSWERED = 100_000  # characters of what a call of a tool from outside says
+
 
 @frozen
 class Features:
@@ -70,6 +72,8 @@ class Tool:
     #: True: no call changes the state; False: every call that succeeds does; None: nothing is said.
     #: `rods env check` holds it to that; not shown to the policy
     reads: bool | None = None
+    #: what JSON Schema says of the arguments together (`oneOf`, `if`, …), in the words of it
+    rules: JsonMapping = field(default_factory=dict)
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
@@ -104,6 +108,7 @@ class Tool:
             "type": "object",
             "properties": properties,
             "required": [parameter.name for parameter in self.parameters if parameter.required],
+            **self.rules,
         }
         return {"name": self.name, "description": self.description, "parameters": arguments}
 

@@ -28,14 +28,22 @@ import orjson
 
 from rods.calls import Call
 from rods.canonical import JsonMapping, JsonObject, canonical, content_id, frozen
-from rods.environments.base import Environment, Instance, Result, Tools, checks, parameters
+from rods.environments.base import (
+    MOST_ANSWERED,
+    Environment,
+    Instance,
+    Result,
+    Tools,
+    checks,
+    parameters,
+)
 from rods.environments.failing import Rule, failed
 from rods.errors import BrokenEnvironment, InfrastructureError, Unsupported
 from rods.faults import BREAKS_DOCUMENT
 from rods.model_json import mapped
 
 T = TypeVar("T")
-BEHAVIOUR = 1  # of this module; part of an environment's hash
+BEHAVIOUR = 2  # of this module; part of an environment's hash
 CALLS = "calls"  # the key of a state that holds what its world has lived through
 # characters of a minted value: a shorter one would be found in what has nothing to do with it
 SHORTEST = 4
@@ -217,7 +225,7 @@ class _Live:
 
     def call(self, call: Call, names: _Names | None = None) -> Result:
         names = names or self.names
-        result = self.instance.call(names.inward(call))
+        result = _cut(self.instance.call(names.inward(call)))
         return names.outward(call, failed(self.fails, call.name, result))
 
 
@@ -350,9 +358,13 @@ class ReplayedWorld:
     def _guarded(self, act: Callable[[_Live], T], live: _Live) -> T:
         try:
             return act(live)
-        except InfrastructureError:
-            live.lived = (_BROKEN,)  # nobody's history: whoever shares it makes a world of its own
-            raise
+        except BaseException as error:
+            # nobody's history, whatever was carried out: who shares it makes a world of its own
+            live.lived = (_BROKEN,)
+            if isinstance(error, InfrastructureError) or not isinstance(error, Exception):
+                raise
+            what = f"what it answers cannot be read ({type(error).__name__})"
+            raise InfrastructureError(f"{self._environment.name}: {what}") from error
 
     def _again(self) -> _Live:
         """A fresh world that has lived through the calls of this one. Raises ValueError for an
@@ -374,6 +386,15 @@ class ReplayedWorld:
 
 
 _BROKEN = _Lived(Call(""), b"")
+
+
+def _cut(result: Result) -> Result:
+    """`result`, of a text that is not too long for records and contexts."""
+    size = len(result.text)
+    if size <= MOST_ANSWERED:
+        return result
+    mark = f"… (cut: {size} characters, the first {MOST_ANSWERED} are shown)"
+    return Result(result.text[:MOST_ANSWERED] + mark, None, result.error)
 
 
 def _digest(result: Result) -> bytes:

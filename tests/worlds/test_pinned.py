@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
-from rods.worlds.pinned import tool_of
+from rods.analysis.schemas import Checker
+from rods.canonical import canonical
+from rods.worlds.pinned import closed, tool_of
 
 DAY = {"type": "string", "enum": ["mon", "tue"]}
 FORMS = [
@@ -15,6 +17,7 @@ FORMS = [
     ("#/$defs/Days/anyOf/1", {"$defs": {"Days": {"anyOf": [{"type": "null"}, DAY]}}}),
     ("#day", {"$defs": {"Day": {"$anchor": "day", **DAY}}}),
     ("#/$defs/Alias", {"$defs": {"Alias": {"$ref": "#/$defs/Day"}, "Day": DAY}}),
+    ("#/allOf/0/properties/day", {"allOf": [{"properties": {"day": DAY}}]}),
 ]
 
 
@@ -42,3 +45,41 @@ def test_what_goes_round_in_a_circle_ends_and_keys_keep_their_order() -> None:
     schema = schema_of("#/$defs/Node", {"$defs": {"Node": node}})
     assert list(schema) == ["type", "properties"] and list(schema["properties"]) == ["next", "a"]
     assert "$ref" not in str(schema)
+
+
+ODD: list[dict[str, Any]] = [
+    {"properties": {"k": True, "n": False}},
+    {"properties": {"k": {"type": "integer", "default": 2**80}}},
+    {"properties": {"k": {"description": {"en": "No text."}}}},
+    {"properties": 5, "required": "k", "allOf": {}, "anyOf": [3], "oneOf": None, "then": []},
+    {"properties": {"$ref": {"type": "string"}, "$schema": {"type": "string"}}},
+    {"dependencies": [], "dependentSchemas": {"k": 1}, "if": "x"},
+]
+
+
+@pytest.mark.parametrize("schema", ODD)
+def test_what_is_no_schema_is_shown_as_far_as_it_is_one(schema: dict[str, Any]) -> None:
+    tool = tool_of({"name": "plan", "inputSchema": schema}, "days")
+    named = schema.get("properties")
+    assert list(tool.parameter_names) == list(named if isinstance(named, dict) else [])
+    assert all(isinstance(parameter.description, str) for parameter in tool.parameters)
+    assert closed(schema).keys() >= schema.keys()
+
+
+def test_references_that_fan_out_are_written_out_as_far_as_there_is_room() -> None:
+    width = 40
+    names = [f"L{place}" for place in range(7)]
+    levels = {}
+    for name, after in zip(names, [*names[1:], names[-1]], strict=True):
+        fields = {f"p{place}": {"$ref": f"#/$defs/{after}"} for place in range(width)}
+        levels[name] = {"type": "object", "properties": fields}
+    schema = {"type": "object", "properties": {"a": {"$ref": "#/$defs/L0"}}, "$defs": levels}
+    shown = tool_of({"name": "plan", "inputSchema": schema}, "days").schema()
+    assert len(canonical(shown)) < 2_000_000
+    assert Checker(closed(schema)).fits({"a": {"p1": {"p2": {"p3": {}}}}})
+
+
+def test_nothing_is_fetched_for_a_schema(tmp_path: Any) -> None:
+    (tmp_path / "day.json").write_text('{"type": "integer"}')
+    address = (tmp_path / "day.json").as_uri()
+    assert "out of the schema" in Checker({"properties": {"a": {"$ref": address}}}).broken

@@ -47,6 +47,7 @@ BREAKS = 3
 STATES = 4  # states borrowed from the given tasks, besides the empty one
 RETURN = "return a Result with an error instead"  # of raising
 State = JsonMapping | None
+Reply = tuple[str, str | None]  # text and error
 T = TypeVar("T")
 
 
@@ -237,6 +238,11 @@ def script(
     rng = keyed_random(random_seed, "env check")
     sampler = Sampler(rng)
     sampler.learn("", state)
+    places: Callable[[State], Iterable[str]] | None = getattr(
+        getattr(probe.environment, "inner", None), "places", None
+    )
+    for place in places(state) if places else ():
+        sampler.learn("path", place)
     instance = probe.fresh(state)
     tools = list(probe.environment.tools().values())
     steps: list[Call | Tool] = [call for task in tasks[:2] for turn in task.calls for call in turn]
@@ -269,7 +275,7 @@ def _repeats(probe: "Probe", state: State, calls: list[Call]) -> None:
         probe.fault(
             calls[at].name,
             "",
-            f"gave {first[at][0][:80]!r} and then {second[at][0][:80]!r} for the same history",
+            "gave {!r} and then {!r} for the same history".format(*_apart(first[at], second[at])),
             "remove chance, clock and whatever instances share, or declare deterministic=False",
         )
         return
@@ -297,7 +303,7 @@ def _isolation(probe: "Probe", state: State, calls: list[Call]) -> None:
         probe.fault(
             calls[at].name,
             "",
-            f"gave {beside[at][0][:80]!r} beside another instance, {alone[at][0][:80]!r} alone",
+            "gave {!r} beside another instance, {!r} alone".format(*_apart(beside[at], alone[at])),
             "keep all state in the instance, none in the module or class",
         )
 
@@ -559,11 +565,16 @@ def _refuses(probe: "Probe", ability: str, action: Callable[[], Any]) -> None:
     )
 
 
-def differs(
-    first: list[tuple[str, str | None]], second: list[tuple[str, str | None]]
-) -> int | None:
+def differs(first: list[Reply], second: list[Reply]) -> int | None:
     """The first place in which the replies of two runs differ."""
     return next((at for at, (a, b) in enumerate(zip(first, second, strict=True)) if a != b), None)
+
+
+def _apart(first: Reply, second: Reply) -> tuple[str, str]:
+    """What two replies say from where they begin to differ, with a little of what is before."""
+    pairs = enumerate(zip(first[0], second[0], strict=False))
+    start = max(0, next((at for at, (one, other) in pairs if one != other), 0) - 20)
+    return first[0][start : start + 80], second[0][start : start + 80]
 
 
 def _reversed(value: Any) -> Any:
@@ -790,7 +801,7 @@ class Probe:
                 "documents",
             )
 
-    def replies(self, instance: Instance, calls: Sequence[Call]) -> list[tuple[str, str | None]]:
+    def replies(self, instance: Instance, calls: Sequence[Call]) -> list[Reply]:
         """What two runs must have in common: text and error of each call."""
         return [
             (result.text, result.error) for result in (self.call(instance, call) for call in calls)

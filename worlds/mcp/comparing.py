@@ -8,8 +8,8 @@ LibreOffice wrote a document.
 """
 
 import gzip
+import os
 import re
-import shutil
 import sqlite3
 import tarfile
 import tempfile
@@ -23,10 +23,14 @@ from pathlib import Path
 from typing import Any
 
 from rods.canonical import JsonMapping, JsonObject, without
+from rods.errors import BrokenEnvironment
+from rods.files import BULK, read_regular, sha256_of
 from rods.model_json import read_exact
+from rods.worlds.pinned import Room
 
 MOST = 64 << 20  # bytes of a file, and of what it unpacks to, that are read by their form
 _DEPTH = 3  # of archives in archives
+_BLOCK = 1 << 12  # bytes that an empty file counts for
 _BESIDE = ("-wal", "-journal", "-shm")  # what SQLite keeps beside a file, and leaves to it
 # in docProps/core.xml and in meta.xml
 _WRITTEN = re.compile(
@@ -40,8 +44,23 @@ _NO_PLACE = Path()
 
 
 def contents(folder: Path, places: Iterable[Path]) -> JsonObject:
-    """What the files at `places`, in `folder`, hold, by their paths there."""
-    held = {str(place.relative_to(folder)): content(place.read_bytes(), place) for place in places}
+    """What the files at `places`, in `folder`, hold, by their paths there; of a link, where it
+    leads. Raises BrokenEnvironment where they are too much."""
+    room = Room(BULK)
+    held = {}
+    for place in sorted(places):
+        size = place.stat().st_size
+        if (real := os.path.realpath(place)) != str(place):
+            value: Any = {"link": real}
+        elif not room.take(max(size, _BLOCK)):
+            raise BrokenEnvironment(
+                f"the files that are compared hold more than {BULK >> 20} MB: narrow `compared`"
+            )
+        elif size > MOST:
+            value = {"sha256": sha256_of(place, BULK)}
+        else:
+            value = content(read_regular(place, MOST), room, place)
+        held[str(place.relative_to(folder))] = value
     beside = {
         f"{path}{end}"
         for path, value in held.items()
@@ -51,17 +70,19 @@ def contents(folder: Path, places: Iterable[Path]) -> JsonObject:
     return without(held, *beside)
 
 
-def content(data: bytes, place: Path = _NO_PLACE, depth: int = 0) -> Any:
-    """What a file with the bytes `data` holds; `place` is where it lies, if it lies in a folder."""
+def content(data: bytes, room: Room, place: Path = _NO_PLACE, depth: int = 0) -> Any:
+    """What a file with the bytes `data` holds; `place` is where it lies, if it lies in a folder.
+    What is inside takes of the `room`."""
+    fits = not depth or room.take(len(data))
     for start, mark, read in COMPARERS:
-        if data.startswith(mark, start) and len(data) <= MOST and depth < _DEPTH:
+        if fits and data.startswith(mark, start) and depth < _DEPTH:
             try:
                 parts = read(data, place)
             except Exception:  # noqa: BLE001 whatever is damaged, or locked by a password
                 break
             return {
                 read.__name__: {
-                    key: content(part, depth=depth + 1) if isinstance(part, bytes) else part
+                    key: content(part, room, depth=depth + 1) if isinstance(part, bytes) else part
                     for key, part in parts.items()
                 }
             }
@@ -84,8 +105,8 @@ def _tables(data: bytes, place: Path) -> JsonMapping:
         copied = Path(folder) / "book"  # the server's own is left alone
         copied.write_bytes(data)
         for end in _BESIDE[:2]:
-            if (beside := Path(f"{place}{end}")).exists():
-                shutil.copyfile(beside, f"{copied}{end}")
+            if (beside := Path(f"{place}{end}")).is_file():
+                Path(f"{copied}{end}").write_bytes(read_regular(beside, MOST))
         with closing(sqlite3.connect(copied)) as book:
             book.text_factory = lambda text: text.decode(errors="backslashreplace")
             return {

@@ -13,15 +13,17 @@ import shlex
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from rods.canonical import JsonMapping, content_id
+from rods.canonical import JsonMapping, JsonObject, content_id
 from rods.errors import UserError
 from rods.worlds.pinned import Pinned
 
-FOLDER = "/world"  # what the private folder of a world is called outside
+# what the private folder of a world, and the home of its process, are called outside
+FOLDER = "/world"
+HOME = "/home/world"
 NOW = "2026-01-05T09:00:00+00:00"  # a Monday
 SECRET = re.compile(r"(^|_)(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS)$", re.IGNORECASE)
 
@@ -39,6 +41,9 @@ class Description(Pinned):
     files: str = ""  # a folder beside this file, copied into the private folder of every world
     # what the clocks of its process show (Python, Node); "": they run, and chance is chance
     frozen: str = NOW
+
+    # what a server that asks its user is answered: these fields; null: there is no user to ask
+    answers: JsonObject | Literal["decline"] | None = None
 
     @property
     def started(self) -> str:
@@ -88,6 +93,7 @@ class Description(Pinned):
         fields = self.model_dump(include={"env", "frozen", "compared", "tools"})
         fields |= {"command": command, "files": _contents(Path(self.files)) if self.files else {}}
         fields |= {"secrets": sorted(self.secrets)} if self.secrets else {}
+        fields |= {} if self.answers is None else {"answers": self.answers}
         return content_id({**fields, "without": sorted(self.without)})
 
 

@@ -12,12 +12,16 @@ puts it on a queue, which takes no lock, and a thread that does nothing else han
 
 import asyncio
 import atexit
+import logging
 import os
+import re
 import shutil
+import subprocess
 import tempfile
 import threading
 import time
 import weakref
+from collections import Counter
 from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
@@ -34,18 +38,35 @@ from rods.llm.connections import Key, handed_on
 from rods.logs import log
 from rods.signals import Interrupted
 from rods.worlds.mcp.description import Description
+from rods.worlds.pinned import Room
 
 try:
     from mcp import Client, MCPError as Refusal, StdioServerParameters, stdio_client
-    from mcp_types import CONNECTION_CLOSED, REQUEST_TIMEOUT, CallToolResult as Answer
+    from mcp_types import CONNECTION_CLOSED, REQUEST_TIMEOUT, CallToolResult as Answer, ElicitResult
 except ImportError:
     what = "environments that are MCP servers need the package 'mcp'"
     raise UserError(what, remedy="pip install '.[mcp]' in the clone") from None
 
 # what freezes clock and chance in processes of Python and Node
 _FROZEN = Path(__file__).parent / "frozen"
+# a server leads a group of processes, whose number is in the file $0
+_STARTED = 'echo $$ >"$0" && exec "$@"'
+# reads until whoever writes has gone; $0 is the folder of all sessions
+_AFTERWARDS = """
+read -r _
+for pid in "$0"/*/pid; do kill -9 "-$(cat "$pid")"; done 2>/dev/null
+rm -rf -- "$0"
+"""
+# where runners of packages (npx, uvx) keep what they have fetched, in the home of who starts them
+_CACHES = {
+    "npm_config_cache": ".npm",
+    "UV_CACHE_DIR": ".cache/uv",
+    "UV_PYTHON_INSTALL_DIR": ".local/share/uv/python",
+}
 _THREADS = 8  # that start and end sessions
-_SAID = 500  # last characters of a server's complaint
+_SAID = 500  # characters of a server's complaint, of its beginning and of its end
+# the import of a server that was written for an older SDK than the one beside it
+_OLDER = re.compile(r"No module named 'mcp\.|cannot import name .* from 'mcp[.']")
 # how the SDK begins what it says in the place of a server behind an address that sent no answer
 _LOST = (
     "SSE stream ",
@@ -55,6 +76,9 @@ _LOST = (
     "Failed to parse ",
 )
 __all__ = ["Answer", "Refusal", "Session", "end_all"]
+# what it would say of each such line, with a traceback
+logging.getLogger("mcp.client.stdio").disabled = True
+_strayed: set[str] = set()  # servers of which somebody was told that they do so
 _open: "weakref.WeakSet[Session]" = weakref.WeakSet()
 
 
@@ -83,8 +107,10 @@ class Session:
             self._stands = _threads(self._owner).submit(
                 lambda: self._run(self._begin(), 2 * SERVER_START)
             )
-            self.place = Path(tempfile.mkdtemp(prefix="rods-mcp-")).resolve()
+            self.place = Path(tempfile.mkdtemp(dir=_guarded(self._owner)[0]))
             self.folder = self.place / "world"
+            self.home = self.place / "home"
+            self.home.mkdir()
             if server.files:
                 shutil.copytree(server.files, self.folder)
             else:
@@ -108,7 +134,7 @@ class Session:
         seconds = self.server.seconds
         began = time.monotonic()
         try:
-            return self._run(self._client.session.call_tool(tool, arguments, seconds), 2 * seconds)
+            return self._run(self._client.call_tool(tool, arguments, seconds), 2 * seconds)
         except Refusal as error:
             if self._has_said(error, time.monotonic() - began):
                 return error
@@ -189,7 +215,12 @@ class Session:
         try:
             with (self.place / "errors").open("w") as errors:
                 target = self.server.url or stdio_client(self._parameters(), errors)
-                async with Client(target, cache=None) as client:
+                async with Client(
+                    target,
+                    cache=None,
+                    message_handler=self._beside,
+                    elicitation_callback=None if self.server.answers is None else self._answer,
+                ) as client:
                     await self._introduced(client)
                     self._client = client
                     standing.set_result(None)
@@ -206,12 +237,37 @@ class Session:
                 )
             )
 
+    async def _beside(self, message: Any) -> None:
+        """Takes what is no answer, and tells of the first line of a server that is no message."""
+        if isinstance(message, Exception) and self.server.started not in _strayed:
+            _strayed.add(self.server.started)
+            log.warning(
+                "an MCP server writes lines that are no messages",
+                server=self.server.started,
+                what=Key().complaint(str(message)),
+            )
+
+    async def _answer(self, context: Any, asked: Any) -> ElicitResult:
+        """What the user of a server is to say."""
+        answers = self.server.answers
+        if isinstance(answers, dict):
+            return ElicitResult(action="accept", content=answers)
+        return ElicitResult(action="decline")
+
     async def _introduced(self, client: Client) -> None:
-        listed = await client.list_tools()
-        tools = list(listed.tools)
-        while listed.next_cursor:
-            listed = await client.list_tools(cursor=listed.next_cursor)
+        tools: list[Any] = []
+        room = Room(DOCUMENT)
+        cursor = None
+        while True:
+            listed = await client.list_tools(cursor=cursor)
+            if not room.take(len(listed.model_dump_json())):
+                raise ValueError(f"it lists more than {DOCUMENT >> 20} MB of tools")
             tools += listed.tools
+            if not (cursor := listed.next_cursor):
+                break
+        listings = Counter(tool.name for tool in tools)
+        if twice := [name for name, times in listings.items() if times > 1]:
+            raise ValueError(f"it lists two tools called {twice[0]!r}")
         fields = {"name", "description", "input_schema", "output_schema", "annotations"}
         self.tools = [
             tool.model_dump(mode="json", by_alias=True, exclude_none=True, include=fields)
@@ -221,11 +277,10 @@ class Session:
         self.about = {**named, "protocol": str(client.protocol_version)}
 
     def _parameters(self) -> StdioServerParameters:
-        home = self.place / "home"
-        home.mkdir()
         folder = str(self.folder)
-        command, *options = [part.replace("{folder}", folder) for part in self.server.command]
-        variables = {"HOME": str(home), "LANG": "C.UTF-8", "TZ": "UTC", "PYTHONHASHSEED": "0"}
+        command = [part.replace("{folder}", folder) for part in self.server.command]
+        variables = {"HOME": str(self.home), "LANG": "C.UTF-8", "TZ": "UTC", "PYTHONHASHSEED": "0"}
+        variables |= {name: str(Path.home() / place) for name, place in _CACHES.items()}
         variables |= {
             key: value.replace("{folder}", folder) for key, value in self.server.env.items()
         }
@@ -238,17 +293,35 @@ class Session:
             variables["NODE_OPTIONS"] = (
                 f"--require={_FROZEN / 'frozen.js'} {variables.get('NODE_OPTIONS', '')}".strip()
             )
-        return StdioServerParameters(command=command, args=options, env=variables, cwd=folder)
+        return StdioServerParameters(
+            command="sh",
+            args=["-c", _STARTED, str(self.place / "pid"), *command],
+            env=variables,
+            cwd=folder,
+            encoding_error_handler="replace",
+        )
 
     def _told(self) -> str:
         return f"the MCP server {self.server.url or ' '.join(self.server.command)!r}"
 
     def _complaint(self) -> str:
         try:
-            errors = Key().heard(read_regular(self.place / "errors"), DOCUMENT).strip()[-_SAID:]
+            errors = Key().heard(read_regular(self.place / "errors"), DOCUMENT).strip()
         except (OSError, UserError):
             return ""
-        return f": {errors}" if errors else ""
+        hint = " → try it beside an older SDK: pip install 'mcp<2'" if _OLDER.search(errors) else ""
+        if len(errors) > 2 * _SAID:
+            errors = f"{errors[:_SAID]} … {errors[-_SAID:]}"
+        return f": {errors}{hint}" if errors else ""
+
+
+@cache
+def _guarded(pid: int) -> tuple[Path, subprocess.Popen[bytes]]:
+    """The folder of the sessions of process `pid`, and who ends their servers and removes it when
+    that process has gone, however it went."""
+    folder = Path(tempfile.mkdtemp(prefix="rods-mcp-")).resolve()
+    guard = ["sh", "-c", _AFTERWARDS, str(folder)]
+    return folder, subprocess.Popen(guard, stdin=subprocess.PIPE, start_new_session=True)
 
 
 @cache

@@ -7,6 +7,7 @@ them would meet its letters. Its state is {"files": {path: text or {"base64": te
 that folder, beside what `rods.environments.replay` keeps.
 """
 
+import json
 import re
 import weakref
 from base64 import b64decode
@@ -19,18 +20,19 @@ import orjson
 from rods.analysis.schemas import Checker
 from rods.calls import Call
 from rods.canonical import JsonMapping, JsonObject, content_id
-from rods.environments.base import Result, Tools
+from rods.environments.base import MOST_ANSWERED, Result, Tools
 from rods.environments.replay import Replayed
-from rods.errors import UserError
-from rods.llm.connections import MOST_FAILED, Key
+from rods.errors import InfrastructureError, UserError
+from rods.llm.connections import Key
 from rods.model_json import mapped
 from rods.worlds.mcp.comparing import contents
-from rods.worlds.mcp.description import FOLDER, Description, asked
+from rods.worlds.mcp.description import FOLDER, HOME, Description, asked
 from rods.worlds.mcp.sessions import Answer, Refusal, Session
 from rods.worlds.pinned import OnlyCalled, closed, json_value
 
 FILES = "files"  # the key of a state
 BINARY = "base64"  # of a file that is no text
+_PLACES = 40  # paths that calls are tried with
 _INVALID_PARAMS = -32602  # JSON-RPC's
 # names of arguments, and of fields in them, that hold a text and no path or command
 _TEXT = re.compile(
@@ -80,6 +82,7 @@ class McpEnvironment:
         self.name = name
         self.server = server
         self.hash = server.hash()
+        self._held = False  # the tools were seen to be the pinned ones
         self.features = server.features(waits=True)
         self._tools = server.offered(server.server.get("name") or PurePosixPath(name).stem)
         self._checkers = {
@@ -103,13 +106,23 @@ class McpEnvironment:
     def tools(self) -> Tools:
         return self._tools
 
+    def places(self, state: JsonMapping | None) -> list[str]:
+        """Some paths that a world in `state` has, as calls name them."""
+        template = Path(self.server.files) if self.server.files else None
+        own = [path.relative_to(template) for path in template.rglob("*")] if template else []
+        paths = [*map(str, sorted(own)), *(state or {}).get(FILES, {})]
+        return [FOLDER, *(f"{FOLDER}/{path}" for path in paths[:_PLACES])]
+
     def reset(self, state: JsonMapping | None) -> "McpWorld":
         files = _legal(state or {}, self.server)
         session = Session(self.server).wait()
         try:
             self.server.hold(self.name, session.tools)
-        except UserError:
+            self._held = True
+        except UserError as error:
             session.end()
+            if self._held:  # nothing that somebody could mend, but a server that starts otherwise
+                raise InfrastructureError(str(error)) from error
             raise
         # which ends the session with itself, whatever comes now
         world = McpWorld(session, self._checkers)
@@ -136,8 +149,8 @@ class McpWorld(OnlyCalled):
     def __init__(self, session: Session, checkers: Mapping[str, Checker]) -> None:
         self._session = session
         self._checkers = checkers
-        self._inward = re.compile(rf"(?<![\w./-]){re.escape(FOLDER)}(?![\w-])")
-        self._outward = str(session.folder)
+        self._places = {HOME: str(session.home), FOLDER: str(session.folder)}
+        self._inward = re.compile(rf"(?<![\w./-])({'|'.join(self._places)})(?![\w-])")
         weakref.finalize(self, session.end).atexit = False  # then all end together
 
     def call(self, call: Call) -> Result:
@@ -152,7 +165,7 @@ class McpWorld(OnlyCalled):
         if isinstance(answer, Refusal):
             error = "bad_arguments" if answer.code == _INVALID_PARAMS else "tool"
             return Result(
-                self._outside(f"Error: {Key().heard(answer.message, MOST_FAILED)}"), None, error
+                self._outside(f"Error: {Key().heard(answer.message, MOST_ANSWERED)}"), None, error
             )
         text, value = self._outside(_said(answer))
         return Result(text, None, "tool") if answer.is_error else Result(text, value)
@@ -176,20 +189,20 @@ class McpWorld(OnlyCalled):
             return [self._inside(item, name) for item in value]
         if not isinstance(value, str) or _TEXT.search(name):
             return value
-        return self._inward.sub(lambda _: self._outward, value)
+        return self._inward.sub(lambda match: self._places[match[1]], value)
 
     def _outside(self, value: Any) -> Any:
-        return mapped(
-            value,
-            lambda leaf: leaf.replace(self._outward, FOLDER) if isinstance(leaf, str) else leaf,
-        )
+        def renamed(leaf: Any) -> Any:
+            for name, place in self._places.items():
+                leaf = leaf.replace(place, name) if isinstance(leaf, str) else leaf
+            return leaf
+
+        return mapped(value, renamed)
 
 
 def _said(answer: Answer) -> tuple[str, Any]:
-    """Text and value of an answer: structured content as it is, else its texts, and a note for
-    whatever is no text."""
-    if answer.structured_content is not None and not answer.is_error:
-        return orjson.dumps(answer.structured_content).decode(), answer.structured_content
+    """Text and value of an answer: structured content as it is, but for a text that SDKs have
+    wrapped; else its texts, and a note for whatever is no text."""
     parts = []
     for block in answer.content:
         if block.type == "text":
@@ -200,7 +213,14 @@ def _said(answer: Answer) -> tuple[str, Any]:
         else:
             parts.append(f"[{block.type}, {block.mime_type}, {len(block.data) * 3 // 4} bytes]")
     text = "\n".join(parts)
-    return text, json_value(text)
+    content = answer.structured_content
+    if content is None or answer.is_error or content == {"result": text}:
+        return text, json_value(text)
+    try:
+        data = orjson.dumps(content)
+        return data.decode(), orjson.loads(data)
+    except TypeError:  # integers beyond 64 bits
+        return json.dumps(content, ensure_ascii=False), None
 
 
 def _legal(state: JsonMapping, server: Description) -> JsonObject:

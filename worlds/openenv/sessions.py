@@ -9,9 +9,10 @@ import asyncio
 import contextlib
 import inspect
 import json
+import math
 import os
 import threading
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import Any, get_type_hints
 
 import aiohttp
@@ -22,15 +23,14 @@ from pydantic import BaseModel, PydanticSchemaGenerationError, TypeAdapter, Vali
 
 from rods.analysis.schemas import Checker
 from rods.canonical import JsonMapping, JsonObject, canonical, without
-from rods.environments.base import Result
+from rods.environments.base import MOST_ANSWERED, Result
 from rods.environments.replay import Lost
-from rods.errors import InfrastructureError, UserError
+from rods.errors import InfrastructureError, RodsError, UserError
 from rods.functions import named_function
-from rods.llm.connections import MOST_FAILED, Key
+from rods.llm.connections import MAX_BODY, Key, read_reply
 from rods.worlds.openenv.description import OpenEnvDescription
 from rods.worlds.pinned import closed, json_value
 
-LARGEST = 100 * 2**20  # bytes of a message, as OpenEnv's client has it
 STEP = "step"  # the one tool of an environment whose actions are no tool calls
 # fields of every state that say nothing of the world
 _OF_EPISODES = frozenset({"episode_id", "step_count"})
@@ -55,8 +55,20 @@ class RefusedStep(Exception):
 
     def __init__(self, code: str, text: str) -> None:
         self.code = code
-        self.text = Key().heard(text, MOST_FAILED)
+        self.text = Key().heard(text, MOST_ANSWERED)
         super().__init__(self.text)
+
+
+@contextlib.contextmanager
+def _read() -> Iterator[None]:
+    """What an environment has said is read here: what cannot be is its machinery's failure."""
+    try:
+        yield
+    except (RodsError, RefusedStep):
+        raise
+    except Exception as error:
+        what = f"what the environment says cannot be read: {Key().complaint(repr(error))}"
+        raise InfrastructureError(what) from error
 
 
 def session(described: OpenEnvDescription) -> "StepSession | MethodSession":
@@ -105,6 +117,7 @@ class StepSession:
         """What the episode is worth so far: the sum of its steps' rewards; 0 without any."""
         return self._earned
 
+    @_read()
     def tools(self) -> list[JsonObject]:
         """Records of name, description and inputSchema, by name."""
         if not self._calls:
@@ -164,7 +177,7 @@ class StepSession:
                 raise InfrastructureError(
                     f"{name} was not carried out: {Key().complaint(f'{kind}: {text}')}"
                 )
-            return Result(Key().heard(text, MOST_FAILED), None, _ERRORS[kind])
+            return Result(Key().heard(text, MOST_ANSWERED), None, _ERRORS[kind])
         return _result(observation.get("result"))
 
     def state(self) -> JsonObject:
@@ -178,11 +191,17 @@ class StepSession:
     def end(self) -> None:
         self._messages.end()
 
+    @_read()
     def _shown(self, answer: JsonMapping) -> str:
-        self._over = bool(answer.get("done"))
-        self._earned += float(answer.get("reward") or 0.0)
+        done = answer.get("done")
+        reward = answer.get("reward") or 0.0
+        if done not in (True, False, None) or not math.isfinite(reward):
+            raise ValueError(f"done {done!r}, reward {reward!r}")
         observation = answer.get("observation")
-        return orjson.dumps(observation).decode() if observation else ""
+        shown = orjson.dumps(observation).decode() if observation else ""
+        self._over = bool(done)
+        self._earned += reward
+        return shown
 
 
 def _result(answer: Any) -> Result:
@@ -215,10 +234,12 @@ class Socket:
         self._ended = False
         self._run(self._connect())
 
+    @_read()
     def actions(self) -> JsonObject:
         schema: JsonObject = self._run(self._get("/schema"))["action"]
-        return schema
+        return dict(schema)
 
+    @_read()
     def ask(self, kind: str, data: JsonMapping) -> JsonObject:
         message = {"type": kind} if kind == "state" else {"type": kind, "data": dict(data)}
         answer = self._run(self._exchange(json.dumps(message)))
@@ -257,11 +278,11 @@ class Socket:
 
     async def _connect(self) -> None:
         self._client = aiohttp.ClientSession()
-        self._socket = await self._client.ws_connect(f"{self._url}/ws", max_msg_size=LARGEST)
+        self._socket = await self._client.ws_connect(f"{self._url}/ws", max_msg_size=MAX_BODY)
 
     async def _get(self, path: str) -> Any:
         async with self._client.get(f"{self._url}{path}", raise_for_status=True) as response:
-            return await response.json()
+            return orjson.loads(await read_reply(response))
 
     async def _exchange(self, message: str) -> Any:
         with contextlib.suppress(ConnectionResetError):  # what it has said last says why
@@ -389,7 +410,9 @@ class MethodSession:
         try:
             first = _waited(self._environment.reset(**arguments))
         except Exception as error:
-            raise ValueError(f"reset is refused: {Key().heard(str(error), MOST_FAILED)}") from error
+            raise ValueError(
+                f"reset is refused: {Key().heard(str(error), MOST_ANSWERED)}"
+            ) from error
         return "" if first is None else _texts(first)
 
     def call(self, name: str, arguments: JsonObject) -> Result:
@@ -430,7 +453,7 @@ def _waited(value: Any) -> Any:
 
 
 def _failed(text: str, kind: str) -> Result:
-    return Result(str({"error": Key().heard(text, MOST_FAILED)}), None, kind)
+    return Result(str({"error": Key().heard(text, MOST_ANSWERED)}), None, kind)
 
 
 def _texts(value: Any) -> str:

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from rods.calls import Call
-from rods.environments.base import Features, Parameter, Result, Tool, reference
+from rods.environments.base import MOST_ANSWERED, Features, Parameter, Result, Tool, reference
 from rods.environments.replay import Replayed, ReplayedWorld
 from rods.episode.engine import NeedVerdict
 from rods.episode.goals import GroundTruth, SharedGroundTruth, goal_of
-from rods.errors import InfrastructureError, Unsupported
+from rods.errors import InfrastructureError, Unsupported, UserError
 from rods.gates.ground_truth import replay
 from rods.tasks import Task
 
@@ -326,6 +326,48 @@ def test_a_world_whose_server_broke_is_made_anew() -> None:
         world.call(Call("put", {"basket": handle, "item": "bomb"}))
     assert world.call(Call("put", {"basket": handle, "item": "milk"})).value["items"] == ["milk"]
     assert starts(environment) == 2
+
+
+@pytest.mark.parametrize(
+    "error",
+    [ValueError("x"), TypeError(), KeyError("y"), RecursionError(), MemoryError(), OSError(28),
+     UserError("no"), Unsupported("no"), KeyboardInterrupt()],
+    ids=repr,
+)  # fmt: skip
+def test_a_step_whose_answer_is_lost_is_in_no_world_that_shared_it(error: BaseException) -> None:
+    class Lossy(BasketWorld):
+        def call(self, call: Call) -> Result:
+            result = super().call(call)
+            if call.arguments.get("item") == "bomb":
+                raise error
+            return result
+
+    environment = baskets(Lossy)
+    world = environment.reset(None)
+    handle = world.call(Call("open", {"owner": "Ann"})).value["id"]
+    twin = world.fork()
+    machinery = InfrastructureError if isinstance(error, Exception) else type(error)
+    with pytest.raises(machinery):
+        world.call(Call("put", {"basket": handle, "item": "bomb"}))
+    for other in (twin, world):
+        assert other.call(Call("show", {"basket": handle})).value["items"] == []
+    assert twin.same_state(world)
+
+
+def test_a_long_answer_is_cut_and_says_so() -> None:
+    class Wordy(BasketWorld):
+        def call(self, call: Call) -> Result:
+            size = call.arguments["size"]
+            return Result("a" * size, ["a" * size], call.arguments.get("error"))
+
+    world = baskets(Wordy).reset(None)
+    whole = world.call(Call("show", {"size": MOST_ANSWERED}))
+    assert whole.text == "a" * MOST_ANSWERED and whole.value == [whole.text]
+    for error in (None, "tool"):
+        result = world.call(Call("show", {"size": 20_000_000, "error": error}))
+        assert result.text.startswith(whole.text) and len(result.text) < MOST_ANSWERED + 100
+        assert "cut: 20000000 characters" in result.text
+        assert result.value is None and result.error == error
 
 
 def test_what_cannot_be_repeated_or_seen_is_refused() -> None:

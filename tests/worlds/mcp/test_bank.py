@@ -78,10 +78,8 @@ def test_worlds_are_equal_by_what_their_files_hold(
 def test_a_state_may_have_files_that_are_no_text(bank: Environment) -> None:
     state = {"files": {"a/b.png": {"base64": b64encode(PICTURE).decode()}, "c.txt": "é"}}
     world = bank.reset(state)
-    assert world.call(Call("size", {"path": "a/b.png"})).value == {"result": PICTURE.hex()}
-    assert world.call(Call("size", {"path": "/world/c.txt"})).value == {
-        "result": "é".encode().hex()
-    }
+    assert world.call(Call("size", {"path": "a/b.png"})).text == PICTURE.hex()
+    assert world.call(Call("size", {"path": "/world/c.txt"})).text == "é".encode().hex()
 
 
 @pytest.mark.parametrize("text", ["/world/c.txt", "list '/world', then /world/a"])
@@ -91,11 +89,11 @@ def test_a_text_is_written_as_it_is_so_that_edits_and_searches_meet_what_was_sai
     world = bank.reset(None)
     note = {"path": "/world/c.txt"}
     assert world.call(Call("write", {**note, "content": text})).error is None
-    assert world.call(Call("size", note)).value == {"result": text.encode().hex()}
+    assert world.call(Call("size", note)).text == text.encode().hex()
     edits = [{"oldText": "/world", "newText": "~"}]
     assert world.call(Call("edit", {**note, "edits": edits})).error is None
     edited = text.replace("/world", "~").encode()
-    assert world.call(Call("size", note)).value == {"result": edited.hex()}
+    assert world.call(Call("size", note)).text == edited.hex()
 
 
 def test_a_path_in_a_command_is_one_of_the_folder(bank: Environment) -> None:

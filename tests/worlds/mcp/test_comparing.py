@@ -16,13 +16,20 @@ from typing import Any
 import pytest
 
 from rods.canonical import canonical
+from rods.errors import BrokenEnvironment
+from rods.files import BULK
 from rods.worlds.mcp import comparing
-from rods.worlds.mcp.comparing import content, contents
+from rods.worlds.mcp.comparing import contents
+from rods.worlds.pinned import Room
 
 CORE = (
     "<cp:coreProperties><dc:creator>{creator}</dc:creator>"
     '<dcterms:modified xsi:type="dcterms:W3CDTF">{at}</dcterms:modified></cp:coreProperties>'
 )
+
+
+def content(data: bytes, most: int = BULK) -> Any:
+    return comparing.content(data, Room(most))
 
 
 def book(path: Path, *statements: str) -> bytes:
@@ -198,3 +205,56 @@ def test_texts_and_json_are_kept_as_they_are(tmp_path: Path) -> None:
     (tmp_path / "c").write_text(deep)
     places = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert contents(tmp_path, places) == {"notes/a.txt": "tea\n", "b.json": {"a": [1]}, "c": deep}
+
+
+def test_a_link_is_where_it_leads_and_nothing_is_read_behind_it(tmp_path: Path) -> None:
+    (outside := tmp_path / "outside").mkdir()
+    (outside / "secret.txt").write_text("of this machine")
+    (folder := tmp_path / "folder").mkdir()
+    (folder / "own.txt").write_text("mine")
+    (folder / "link.txt").symlink_to(outside / "secret.txt")
+    (folder / "inner.txt").symlink_to("own.txt")
+    (folder / "all").symlink_to(outside)
+    places = [folder / name for name in ("own.txt", "link.txt", "inner.txt", "all/secret.txt")]
+    assert contents(folder, places) == {
+        "own.txt": "mine",
+        "link.txt": {"link": str(outside / "secret.txt")},
+        "inner.txt": {"link": str(folder / "own.txt")},
+        "all/secret.txt": {"link": str(outside / "secret.txt")},
+    }
+
+
+def test_what_a_server_leaves_is_read_as_far_as_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def sparse(name: str, size: int) -> Path:
+        with (tmp_path / name).open("wb") as file:
+            file.truncate(size)
+        return tmp_path / name
+
+    for places in (
+        [sparse("huge", 1 << 40)],
+        [sparse(f"part{number}", 1 << 29) for number in range(3)],
+    ):
+        with pytest.raises(BrokenEnvironment, match="narrow `compared`"):
+            contents(tmp_path, places)
+    monkeypatch.setattr(comparing, "BULK", 1 << 16)
+    empty = [sparse(f"empty{number}", 0) for number in range(17)]
+    assert len(contents(tmp_path, empty[:16])) == 16
+    with pytest.raises(BrokenEnvironment):
+        contents(tmp_path, empty)
+
+
+def test_a_file_too_large_to_be_read_by_its_form_is_its_digest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(comparing, "MOST", 100)
+    (tmp_path / "a").write_bytes(b"x" * 101)
+    assert contents(tmp_path, [tmp_path / "a"])["a"].keys() == {"sha256"}
+
+
+def test_archives_in_archives_take_of_one_room(tmp_path: Path) -> None:
+    inner = {str(number): packed(bytes(1 << 20)) for number in range(50)}
+    held = content(zipped(inner), 20 << 20)["_zip"]
+    assert 15 < sum("_gzip" in part for part in held.values()) < 25
+    assert held["49"].keys() == {"sha256"}

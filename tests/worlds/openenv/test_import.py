@@ -12,7 +12,7 @@ from bench.openenv_transcripts import moved, play, serving, told
 from rods.calls import Call
 from rods.config import Endpoint
 from rods.console.main import run
-from rods.environments.base import Environment, checks, reference
+from rods.environments.base import MOST_ANSWERED, Environment, checks, reference
 from rods.environments.loading import Environments
 from rods.episode.goals import holds
 from rods.errors import InfrastructureError, UserError
@@ -218,16 +218,14 @@ def key(monkeypatch: pytest.MonkeyPatch) -> str:
     return "sk-planted-5e1f0c77a9"
 
 
-@pytest.mark.parametrize(
-    "before", [0, connections.MOST_COMPLAINT - 15, connections.MOST_FAILED - 15]
-)
+@pytest.mark.parametrize("before", [0, connections.MOST_COMPLAINT - 15, MOST_ANSWERED - 15])
 def test_errors_repeat_no_key_and_are_bounded(key, before):
     class Leaking:
         def reset(self) -> None:
             raise ValueError("~" * before + key)
 
         def look(self) -> str:
-            raise ValueError("~" * before + key + "~" * connections.MOST_FAILED)
+            raise ValueError("~" * before + key + "~" * MOST_ANSWERED)
 
     session = sessions.MethodSession(Leaking())
     told = [
@@ -237,7 +235,7 @@ def test_errors_repeat_no_key_and_are_bounded(key, before):
     with pytest.raises(ValueError, match="reset is refused") as caught:
         session.begin({})
     for text in (*told, str(caught.value)):
-        assert key[:6] not in text and len(text) < connections.MOST_FAILED + 100
+        assert key[:6] not in text and len(text) < MOST_ANSWERED + 100
 
 
 def test_an_address_holds_no_secret():
