@@ -51,9 +51,9 @@ PAPER_TAIL = """
 
 "Second-hand" marks numbers that a third party reports, since the paper's text lost most of them.
 Where nobody reports what was lost, or the paper says nothing, our default stays: sizes of windows
-and of what drift reads, ages at which unsampled variants are pruned, quotas beyond an equal one,
-tries at an unreadable answer, temperatures, mini-batches (a batch is one update; `training.passes`
-repeats it), lengths, and the limits of `[gates]`. Further,
+and of what drift reads, ages at which truncated and unsampled variants are pruned, quotas beyond an
+equal one, tries at an unreadable answer, temperatures, mini-batches (a batch is one update;
+`training.passes` repeats it), lengths, and the limits of `[gates]`. Further,
 
 - the writers' own thinking is left as their server has it (`thinking` of `[roles]`; the recipes
   switch it off); prompts ask for `<reason>` tags in its place, as the paper does (Appendix B.3);

@@ -259,6 +259,8 @@ class PoolRules(Section):
     # layer 2 reads so many; with zones.probe=window the whole window
     drift_groups: int = Field(3, ge=1)
     drift_observations: int = Field(2, ge=1)  # counted groups before layer 2 may judge
+    # groups in a row that were cut by length, after which a variant goes; 0: it stays
+    truncated_groups: int = Field(3, ge=0)
     unsampled_epochs: int = Field(3, ge=0)  # 0: never pruned
     capacity: bool = True  # layer 3: lowest window variance goes first when over max_generated
     # share of slots that re-test retired too-hard tasks; 0: 004
