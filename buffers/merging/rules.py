@@ -1,6 +1,7 @@
 """What a merge decides, as a function of pool, tracker, candidates and configuration (004 §3.4).
 
-Order: revive, burn-in (layer 1), drift (layer 2), truncated, unsampled; then inject; then capacity (layer 3).
+Order: revive, burn-in (layer 1), drift (layer 2), truncated, unsampled; then inject; then capacity
+(layer 3).
 A static pool is injected once, whole, and nothing else happens to it; without retirement variants
 are injected and stay (004 Appendix R). The trainer writes the decisions, `rods verify` derives them
 again from the logs. Reasons to refuse a variant are functions of manifest, tasks.jsonl and logs

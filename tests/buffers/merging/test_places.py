@@ -18,7 +18,7 @@ from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import POOL
 from rods.buffers.trainer_log import TrainerLog
 from rods.observations import Group
-from rods.rules.order import batch, steps_per_epoch
+from rods.rules.order import batch
 from tests.buffers.world import BATCH, Players, SyncDaemonLog, group, make_run
 
 # What a variant's groups look like: how its four rollouts end, and how many of them are solved.
