@@ -58,8 +58,8 @@ equal one, tries at an unreadable answer, temperatures, mini-batches (a batch is
 - the writers' own thinking is left as their server has it (`thinking` of `[roles]`; the recipes
   switch it off); prompts ask for `<reason>` tags in its place, as the paper does (Appendix B.3);
 - what guards the comparison stays: variants that match a held-out task are refused
-  (`gates.contamination`), rollouts that the machinery broke count for nobody, and those cut by
-  length make no zones;
+  (`gates.contamination`), so are those that do not fit the policy's context (`gates.room`),
+  rollouts that the machinery broke count for nobody, and those cut by length make no zones;
 - beside the schema of a tool the prompt shows examples of values that the world takes at that
   moment, and the planner which functions it refuses at the start;
 - HIGH-LEVEL functions (Appendix D) are written by the planner for its own plan and stand in no

@@ -19,6 +19,7 @@ from rods.environments.loading import Environments
 from rods.errors import UserError
 from rods.family.planning.plan import Launch, Rates, launched, plan as planned
 from rods.files import read_toml
+from rods.gates.room import Room
 from rods.players import Players
 from rods.trainer.prerequisites import no_model
 from rods.worlds.sources import beside, load_tasks
@@ -32,6 +33,10 @@ STEP = (
     "processes",
     "rollout_seconds",
     "update_seconds",
+)
+PERFECT = (
+    "the ground truths of {} tasks by the chat template, in one reply a turn: a policy that thinks "
+    "or errs takes more; a run with records says how much: --rates RUN"
 )
 
 
@@ -79,17 +84,31 @@ def plan(
     machines = nodes or launch.nodes
     launch = replace(launch, nodes=machines, processes=machines * each)
     sources = [*((config,) if config.is_dir() else ()), *(rates or ())]
-    facts, figures = planned(settings, tasks, launch, config_json, known_rates(sources))
-    if settings.policy.kind == "transformers" and Path(settings.policy.model).is_dir() and tasks:
+    rates_given = known_rates(sources)
+    lengths = None
+    chat_format = ""
+    train = [task for task in tasks if task.split == "train"] or tasks
+    if settings.policy.kind == "transformers" and Path(settings.policy.model).is_dir() and train:
         from rods.trainer import fit  # late: it imports torch
 
-        players = Players(worlds, settings)
         try:
-            found, longest = fit.of_policy(settings, players, tasks)
-            facts["chat format"] = "".join(f"\n  {finding}" for finding in found)
-            figures.add("tokens of a first prompt", longest or None)
+            found, lengths = fit.of_policy(settings, Players(worlds, settings), train)
+            chat_format = "".join(f"\n  {finding}" for finding in found)
         except UserError as error:
-            facts["chat format"] = str(error)
+            chat_format = str(error)
+        if (room := Room.of(settings)) and (cramped := room.cramped(train, worlds.load)):
+            warnings = [*warnings, cramped]
+    if lengths and lengths.generated:
+        by = PERFECT.format(lengths.tasks)
+        rates_given = {
+            "rollout.read_tokens": (lengths.read, by),
+            "rollout.generated_tokens": (lengths.generated, by),
+            **rates_given,
+        }
+    facts, figures = planned(settings, tasks, launch, config_json, rates_given)
+    facts["chat format"] = chat_format
+    if lengths:
+        figures.add("tokens of a first prompt", lengths.prompt, tasks=lengths.tasks)
     print_result(
         as_json,
         {"facts": facts, "figures": [figure._asdict() for figure in figures], "warnings": warnings},

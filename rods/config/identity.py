@@ -329,6 +329,8 @@ class Gates(Section):
     profile_distance: float = Field(0.5, ge=0, le=1)  # at most, as a whole
     duplicates: bool = True  # near duplicates of pool and staging are refused
     contamination: bool = True  # matches of held-out tasks are refused
+    # the ground truth fits rollouts.max_context_tokens, where the daemon has the policy's tokenizer
+    room: bool = True
     # of a scenario of a generated world: it passes all controls (docs/generated.md)
     witness: bool = True
 

@@ -23,7 +23,7 @@ from tests.buffers.world import BATCH, Players, SyncDaemonLog, group, make_run
 
 # What a variant's groups look like: how its four rollouts end, and how many of them are solved.
 # Two of four cut make a group that counts and is truncated.
-LOOKS: dict[str, tuple[list[str], int]] = {
+LOOKS: dict[str, tuple[list[Any], int]] = {
     "cut": (["length"] * 4, 0),
     "no room": (["context"] * 4, 0),
     "mostly cut": (["length", "context", "length", "finished"], 1),
