@@ -78,8 +78,9 @@ equal one, tries at an unreadable answer, temperatures, mini-batches (a batch is
 - the judge answers on each of the five criteria of Appendix G, and the fail classifier of Appendix
   C.5 also names the turn at fault; prompts are our own throughout;
 - equation 5, the reward of stage 1, was lost: `format_codes` follows its description. So was the
-  number of epochs of each stage: the first two end at a plateau, and
-  `curriculum.gradient_variation` is our number.
+  number of epochs of each stage: the first two end at a plateau. How long a plateau is
+  (`curriculum.plateau_epochs`, `plateau_after`), the 20 epochs after which they end at the latest,
+  and `curriculum.gradient_variation` are our numbers.
 
 For PPO (Appendix K) see [training.md](training.md#ppo-004-appendix-k).
 """

@@ -165,8 +165,12 @@ class Curriculum(Section):
     """The stages, and what ends them."""
 
     stages: tuple[Stage, ...] = (Stage(),)
-    # an epoch that changes mean validation progress by less is a plateau (004 §4)
+    # a plateau: mean validation progress stays closer than this to what it was before (004 §4)
     plateau: float = Field(0.01, ge=0)
+    # for so many epochs in a row: one that learns slowly, or a chance of one validation, is none
+    plateau_epochs: int = Field(3, ge=1)
+    # epochs of a stage before a plateau may end it: its tasks and reward are new to the policy
+    plateau_after: int = Field(5, ge=1)
     # gradient norms of an epoch are stable up to this std ÷ mean
     gradient_variation: float = Field(0.5, ge=0)
 
