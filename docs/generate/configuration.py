@@ -32,6 +32,10 @@ Everything but `[operation]` is the run's *identity*: fixed when the run is crea
 with another one is refused with the difference (`rods trainer fork` goes on from it). `[operation]`
 may change at every start.
 
+A file may begin with `extends = "other.toml"`, relative to it: what it leaves out is then as in the
+other file, key by key, as if it stood here (relative paths too); a list, such as
+`[[curriculum.stages]]`, is taken whole. A preset is below both.
+
 This page is written by `python -m docs.generate.configuration` from `rods/config/`.
 """
 PAPER_HEAD = """# The paper's form

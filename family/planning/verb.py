@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
-from cyclopts.types import PositiveInt
+from cyclopts.types import PositiveFloat, PositiveInt
 
 from rods.buffers.run.creation import check
 from rods.buffers.run.run import Run
@@ -34,6 +34,8 @@ STEP = (
     "rollout_seconds",
     "update_seconds",
 )
+IN_ALL = "in all at most"
+ROOM = 0.9  # of a GPU; the rest is for what the estimate does not count
 PERFECT = (
     "the ground truths of {} tasks by the chat template, in one reply a turn: a policy that thinks "
     "or errs takes more; a run with records says how much: --rates RUN"
@@ -49,6 +51,7 @@ def plan(
     accelerate: Path | None = None,
     config_json: Path | None = None,
     rates: Annotated[list[Path] | None, Parameter(negative="")] = None,
+    gpu_memory: PositiveFloat = 80.0,
     as_json: Json = False,
 ) -> None:
     """Check all that a start would check, and print what the run would do: rollouts, tokens,
@@ -62,6 +65,7 @@ def plan(
         accelerate: The configuration for `accelerate launch`.
         config_json: That of a model that is not here yet.
         rates: What `rods doctor --rate` wrote, or a run that has steps.
+        gpu_memory: GB of each GPU; what does not fit nine tenths of it is an error.
     """
     if config.is_dir():
         run = Run.open(config)
@@ -121,6 +125,21 @@ def plan(
         figure.name != "parameters" for figure in figures
     ):
         raise no_model(config_json or Path(settings.policy.model))
+    memory = {
+        figure.name.removeprefix("memory: "): figure.value or 0.0
+        for figure in figures
+        if figure.name.startswith("memory: ")
+    }
+    needed = memory.pop(IN_ALL, 0.0)
+    if launch.gpu and needed > ROOM * gpu_memory:
+        purpose, size = max(memory.items(), key=lambda part: part[1])
+        raise UserError(
+            f"a process needs {needed:g} GB, most of it for {purpose} ({size:g} GB); a GPU has "
+            f"{gpu_memory:g} GB, of which a tenth stays free",
+            where=config,
+            remedy="more GPUs that share the policy (--accelerate, --gpus), a smaller "
+            "operation.micro_batch, operation.rollout_servers, or policy.lora_rank",
+        )
 
 
 def known_rates(sources: Sequence[Path]) -> Rates:
