@@ -43,10 +43,12 @@ from rods.daemon.authors.base import (
 )
 from rods.environments.base import Environment
 from rods.errors import BudgetSpent, InfrastructureError, UserError
-from rods.faults import FINAL, OF_WORDS, PATCHABLE, Reason
+from rods.faults import FINAL, OF_WORDS, PATCHABLE, GateRejection, Reason
 from rods.gates import check
 from rods.gates.ground_truth import Checked, abridged, brief
+from rods.gates.room import Room
 from rods.gates.similarity import SimilarityIndex
+from rods.logs import log
 from rods.tasks import AnyTask, OpenTask, Task, TaskType
 
 # what stage IV judges as it is; the others are made in stage V
@@ -98,7 +100,18 @@ class Pipeline:
     threads: Executor
     kinds: Sequence[TaskKind[Any]] = STAGED
     places: Places | None = None
+    room: Room | None = field(init=False)
     _profiles: dict[str, Profile] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        asked = self.config.gates.room and self.config.policy.kind == "transformers"
+        self.room = Room.of(self.config) if asked else None
+        if asked and self.room is None:
+            log.warning(
+                "the gate `room` is not asked: it needs tokenizer.json in the policy's folder, and "
+                "the package tokenizers",
+                folder=self.config.policy.model,
+            )
 
     def kind(self, seed: V) -> TaskKind[V]:
         """The first kind that the seed is of."""
@@ -424,6 +437,11 @@ class _Staged(_Writing[Task, StagedAuthor]):
                 checked = await places.checked(task, assignment.profile, gates)
             else:
                 checked = await self._checked(assignment, task, gates)
+            if (room := self.pipeline.room) is not None and checked.results is not None:
+                threads = self.pipeline.threads
+                if why := await in_thread(threads, room.reasons, self.environment, task):
+                    rejections = *checked.rejections, GateRejection("room", tuple(why))
+                    checked = replace(checked, rejections=rejections)
         except InfrastructureError as error:
             raise Rejection(stage, "infrastructure", str(error), shown) from error
         doubts = self._doubts(checked)

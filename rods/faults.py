@@ -78,6 +78,7 @@ Gate = Literal[
     "profile",
     "duplicates",
     "contamination",
+    "room",
     "witness",
 ]
 # A fault of a finished variant lies in the words of a turn, or in the calls (004 Appendix G).

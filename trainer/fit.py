@@ -5,9 +5,11 @@ Each part of a conversation is *equal* to what the template makes of all of it, 
 the template would rewrite it* (what was sampled stays as it was, which is what the loss needs), or
 is *refused*, with the reason."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from statistics import fmean
+from typing import Any, Literal, NamedTuple
 
 from rods.calls import Call
 from rods.canonical import JsonObject, frozen
@@ -15,17 +17,18 @@ from rods.config import Config
 from rods.dialects import Dialect, Message
 from rods.dialects.native import as_rendered, assistant_as_rendered, call_as_rendered
 from rods.environments.base import Result, Tool
+from rods.episode.drivers import ground_truth
 from rods.episode.engine import NeedText
 from rods.errors import Finding, UserError
 from rods.logs import log
 from rods.players import Players
-from rods.tasks import AnyTask
+from rods.tasks import AnyTask, Task
 from rods.trainer.chat import Chat, Unrendered
 
 ARGUMENTS = {"place": "a room", "seats": 3}
 DONE = "All is done."
 REMEDY = 'set policy.dialect = "hermes", or give the model another chat template'
-SAMPLE = 64  # tasks whose first prompts are counted
+SAMPLE = 64  # tasks whose tokens are counted
 
 
 @frozen
@@ -46,6 +49,16 @@ class Part:
         return Finding(self.name, True, "equal")
 
 
+class Lengths(NamedTuple):
+    """Tokens of tasks by the chat template. Means are of the ground truths' episodes, 0 where no
+    task has one: a policy that thinks, or errs, takes more."""
+
+    tasks: int  # that were counted
+    prompt: int  # the longest first prompt
+    read: float  # of prompts and results, the mean
+    generated: float  # of replies, the mean
+
+
 def check(chat: Chat, dialect: Dialect, tools: Sequence[Tool]) -> None:
     """Logs what would be rewritten. Raises UserError for a template that cannot show a
     conversation."""
@@ -59,19 +72,40 @@ def check(chat: Chat, dialect: Dialect, tools: Sequence[Tool]) -> None:
 
 def of_policy(
     config: Config, players: Players, tasks: Sequence[AnyTask]
-) -> tuple[list[Finding], int]:
+) -> tuple[list[Finding], Lengths | None]:
     """The form of a policy's calls, what its chat template makes of a conversation with the tools
-    of the first of `tasks`, and the tokens of the longest first prompt among them (0: it cannot be
-    rendered). Raises UserError where there is no chat template, or none that is known."""
+    of the first of `tasks`, and the tokens of some of them, in equal distances (None: they cannot
+    be rendered). Raises UserError where there is no chat template, or none that is known."""
     chat = Chat.load(Path(config.policy.model), config.policy)
     dialect, tools = shown(config, players, tasks[0])
     found = parts(chat, dialect, tools)
     findings = [_form(chat, config.policy.dialect, dialect), *(part.finding() for part in found)]
     if any(part.verdict == "refused" for part in found):
-        return findings, 0
-    first = (next(players.scored(task, config).engine()) for task in tasks[:SAMPLE])
-    prompts = (chat.prompt(need.messages) for need in first if isinstance(need, NeedText))
-    return findings, max(map(len, prompts), default=0)
+        return findings, None
+    return findings, _lengths(chat, config, players, tasks[:: math.ceil(len(tasks) / SAMPLE)])
+
+
+def _lengths(chat: Chat, config: Config, players: Players, tasks: Sequence[AnyTask]) -> Lengths:
+    prompts = [0]
+    read = []
+    generated = []
+    for task in tasks:
+        job = players.scored(task, config)
+        if not isinstance(task, Task):
+            if isinstance(need := next(job.engine()), NeedText):
+                prompts.append(len(chat.prompt(need.messages)))
+            continue
+        shown = []
+        written = []
+        for need, reply in ground_truth(job):
+            fresh = need.messages[need.fresh :]
+            shown.append(len(chat.continuation(fresh) if need.fresh else chat.prompt(fresh)))
+            written.append(len(chat.reply(reply)) + 1)  # its end
+        prompts += shown[:1]
+        read.append(sum(shown))
+        generated.append(sum(written))
+    means = (fmean(read), fmean(generated)) if read else (0.0, 0.0)
+    return Lengths(len(tasks), max(prompts), *means)
 
 
 def _form(chat: Chat, named: str, dialect: Dialect) -> Finding:

@@ -21,6 +21,8 @@ from trl.trainer import utils as trl_utils
 
 from rods.buffers.run import runfolder
 from rods.buffers.run.run import Run
+from rods.gates.room import Room
+from rods.logs import log
 from rods.trainer import fit, sharding, torch_settings
 from rods.trainer.chat import Chat
 from rods.trainer.engines.choose import compare, rollout_engine, vllm_arguments
@@ -68,6 +70,9 @@ def take_part(run: Run, training: TrainingRun | None = None) -> None:
     chat = Chat.load(folder, policy)
     for task in run.tasks[:1] if policy.kind == "transformers" else ():
         fit.check(chat, *fit.shown(run.config, run.players, task))
+        room = Room.of(run.config) if ranks.first else None
+        if room and (cramped := room.cramped([*run.training.values()], run.environments.load)):
+            log.warning(cramped)
     bf16 = torch_settings.bf16(run.config.operation, policy.kind)
     engine = LocalEngine(chat.load_model(), chat, run.config.rollouts, bf16=bf16)
     engine.model = adapted(

@@ -1,6 +1,7 @@
 """What a merge decides, as a function of pool, tracker, candidates and configuration (004 §3.4).
 
-Order: revive, burn-in (layer 1), drift (layer 2), unsampled; then inject; then capacity (layer 3).
+Order: revive, burn-in (layer 1), drift (layer 2), truncated, unsampled; then inject; then capacity
+(layer 3).
 A static pool is injected once, whole, and nothing else happens to it; without retirement variants
 are injected and stay (004 Appendix R). The trainer writes the decisions, `rods verify` derives them
 again from the logs. Reasons to refuse a variant are functions of manifest, tasks.jsonl and logs
@@ -134,8 +135,8 @@ class _Merge:
             self.by_rule(retirement.revived(task_id, self.tracker.standing(task_id, retired.step)))
 
     def retire(self) -> None:
-        """Layers 1 and 2, then what was never sampled; each looks at what the one before has
-        left."""
+        """Layers 1 and 2, then what is cut each time, then what was never sampled; each looks at
+        what the one before has left."""
         last_merge = self.pool.epochs[-1].step if self.pool.epochs else 0
         for member in self.pool.generated:
             standing = self.standing(member)
@@ -145,6 +146,8 @@ class _Merge:
             )
         for member in self.pool.generated:
             self.by_rule(retirement.drift(member.task_id, self.standing(member), self.rules))
+        for member in self.pool.generated:
+            self.by_rule(retirement.truncated(member.task_id, self.standing(member), self.rules))
         if not self.rules.unsampled_epochs or self.epoch < self.rules.unsampled_epochs:
             return
         first_step = self.pool.epochs[self.epoch - self.rules.unsampled_epochs].step + 1
@@ -158,11 +161,22 @@ class _Merge:
                 )
             )
 
+    def observed(self) -> list[tuple[str, Standing]]:
+        """The variants that layer 3 may evict: those of which a group has counted, and those of
+        which none has in all of `unsampled_epochs` epochs. Machinery that fails each time says
+        nothing against them, so they leave only where others want their places."""
+        patience = self.rules.unsampled_epochs
+        return [
+            (member.task_id, standing)
+            for member in self.pool.generated
+            if (standing := self.standing(member)).groups
+            or 0 < patience <= self.epoch - member.epoch
+        ]
+
     def budget(self) -> int:
         """How many variants may be injected."""
         rules = self.rules
-        generated = self.pool.generated
-        room = rules.max_generated - len(generated)
+        room = rules.max_generated - len(self.pool.generated)
         if rules.static:
             return room
         most = math.floor(share(rules.inject_fraction, len(self.pool.active))) or int(
@@ -171,7 +185,7 @@ class _Merge:
         if not rules.retirement:
             return most
         if rules.capacity:  # `evict` makes room, if need be among those that were observed
-            room += sum(self.standing(member).groups > 0 for member in generated)
+            room += len(self.observed())
         return min(most, room)
 
     def inject(self, candidates: list[Candidate]) -> list[Candidate]:
@@ -201,14 +215,9 @@ class _Merge:
         return [candidate for candidate in candidates if candidate.seq not in self.pool.decided]
 
     def evict(self) -> None:
-        """Layer 3. Variants without an observation are not touched."""
-        generated = self.pool.generated
-        observed = [
-            (member.task_id, standing)
-            for member in generated
-            if (standing := self.standing(member)).groups
-        ]
-        for decision in retirement.capacity(observed, len(generated) - self.rules.max_generated):
+        """Layer 3. New variants without an observation are not touched."""
+        excess = len(self.pool.generated) - self.rules.max_generated
+        for decision in retirement.capacity(self.observed(), excess):
             self.by_rule(decision)
 
     def retests(self, active: int, types: Container[TaskType]) -> list[str]:

@@ -32,6 +32,10 @@ Everything but `[operation]` is the run's *identity*: fixed when the run is crea
 with another one is refused with the difference (`rods trainer fork` goes on from it). `[operation]`
 may change at every start.
 
+A file may begin with `extends = "other.toml"`, relative to it: what it leaves out is then as in the
+other file, key by key, as if it stood here (relative paths too); a list, such as
+`[[curriculum.stages]]`, is taken whole. A preset is below both.
+
 This page is written by `python -m docs.generate.configuration` from `rods/config/`.
 """
 PAPER_HEAD = """# The paper's form
@@ -51,15 +55,15 @@ PAPER_TAIL = """
 
 "Second-hand" marks numbers that a third party reports, since the paper's text lost most of them.
 Where nobody reports what was lost, or the paper says nothing, our default stays: sizes of windows
-and of what drift reads, ages at which unsampled variants are pruned, quotas beyond an equal one,
-tries at an unreadable answer, temperatures, mini-batches (a batch is one update; `training.passes`
-repeats it), lengths, and the limits of `[gates]`. Further,
+and of what drift reads, ages at which truncated and unsampled variants are pruned, quotas beyond an
+equal one, tries at an unreadable answer, temperatures, mini-batches (a batch is one update;
+`training.passes` repeats it), lengths, and the limits of `[gates]`. Further,
 
 - the writers' own thinking is left as their server has it (`thinking` of `[roles]`; the recipes
   switch it off); prompts ask for `<reason>` tags in its place, as the paper does (Appendix B.3);
 - what guards the comparison stays: variants that match a held-out task are refused
-  (`gates.contamination`), rollouts that the machinery broke count for nobody, and those cut by
-  length make no zones;
+  (`gates.contamination`), so are those that do not fit the policy's context (`gates.room`),
+  rollouts that the machinery broke count for nobody, and those cut by length make no zones;
 - beside the schema of a tool the prompt shows examples of values that the world takes at that
   moment, and the planner which functions it refuses at the start;
 - HIGH-LEVEL functions (Appendix D) are written by the planner for its own plan and stand in no
@@ -78,8 +82,9 @@ repeats it), lengths, and the limits of `[gates]`. Further,
 - the judge answers on each of the five criteria of Appendix G, and the fail classifier of Appendix
   C.5 also names the turn at fault; prompts are our own throughout;
 - equation 5, the reward of stage 1, was lost: `format_codes` follows its description. So was the
-  number of epochs of each stage: the first two end at a plateau, and
-  `curriculum.gradient_variation` is our number.
+  number of epochs of each stage: the first two end at a plateau. How long a plateau is
+  (`curriculum.plateau_epochs`, `plateau_after`), the 20 epochs after which they end at the latest,
+  and `curriculum.gradient_variation` are our numbers.
 
 For PPO (Appendix K) see [training.md](training.md#ppo-004-appendix-k).
 """

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
-from cyclopts.types import PositiveInt
+from cyclopts.types import PositiveFloat, PositiveInt
 
 from rods.buffers.run.creation import check
 from rods.buffers.run.run import Run
@@ -19,6 +19,7 @@ from rods.environments.loading import Environments
 from rods.errors import UserError
 from rods.family.planning.plan import Launch, Rates, launched, plan as planned
 from rods.files import read_toml
+from rods.gates.room import Room
 from rods.players import Players
 from rods.trainer.prerequisites import no_model
 from rods.worlds.sources import beside, load_tasks
@@ -33,6 +34,12 @@ STEP = (
     "rollout_seconds",
     "update_seconds",
 )
+IN_ALL = "in all at most"
+ROOM = 0.9  # of a GPU; the rest is for what the estimate does not count
+PERFECT = (
+    "the ground truths of {} tasks by the chat template, in one reply a turn: a policy that thinks "
+    "or errs takes more; a run with records says how much: --rates RUN"
+)
 
 
 def plan(
@@ -44,6 +51,7 @@ def plan(
     accelerate: Path | None = None,
     config_json: Path | None = None,
     rates: Annotated[list[Path] | None, Parameter(negative="")] = None,
+    gpu_memory: PositiveFloat = 80.0,
     as_json: Json = False,
 ) -> None:
     """Check all that a start would check, and print what the run would do: rollouts, tokens,
@@ -57,6 +65,7 @@ def plan(
         accelerate: The configuration for `accelerate launch`.
         config_json: That of a model that is not here yet.
         rates: What `rods doctor --rate` wrote, or a run that has steps.
+        gpu_memory: GB of each GPU; what does not fit nine tenths of it is an error.
     """
     if config.is_dir():
         run = Run.open(config)
@@ -79,17 +88,31 @@ def plan(
     machines = nodes or launch.nodes
     launch = replace(launch, nodes=machines, processes=machines * each)
     sources = [*((config,) if config.is_dir() else ()), *(rates or ())]
-    facts, figures = planned(settings, tasks, launch, config_json, known_rates(sources))
-    if settings.policy.kind == "transformers" and Path(settings.policy.model).is_dir() and tasks:
+    rates_given = known_rates(sources)
+    lengths = None
+    chat_format = ""
+    train = [task for task in tasks if task.split == "train"] or tasks
+    if settings.policy.kind == "transformers" and Path(settings.policy.model).is_dir() and train:
         from rods.trainer import fit  # late: it imports torch
 
-        players = Players(worlds, settings)
         try:
-            found, longest = fit.of_policy(settings, players, tasks)
-            facts["chat format"] = "".join(f"\n  {finding}" for finding in found)
-            figures.add("tokens of a first prompt", longest or None)
+            found, lengths = fit.of_policy(settings, Players(worlds, settings), train)
+            chat_format = "".join(f"\n  {finding}" for finding in found)
         except UserError as error:
-            facts["chat format"] = str(error)
+            chat_format = str(error)
+        if (room := Room.of(settings)) and (cramped := room.cramped(train, worlds.load)):
+            warnings = [*warnings, cramped]
+    if lengths and lengths.generated:
+        by = PERFECT.format(lengths.tasks)
+        rates_given = {
+            "rollout.read_tokens": (lengths.read, by),
+            "rollout.generated_tokens": (lengths.generated, by),
+            **rates_given,
+        }
+    facts, figures = planned(settings, tasks, launch, config_json, rates_given)
+    facts["chat format"] = chat_format
+    if lengths:
+        figures.add("tokens of a first prompt", lengths.prompt, tasks=lengths.tasks)
     print_result(
         as_json,
         {"facts": facts, "figures": [figure._asdict() for figure in figures], "warnings": warnings},
@@ -102,6 +125,21 @@ def plan(
         figure.name != "parameters" for figure in figures
     ):
         raise no_model(config_json or Path(settings.policy.model))
+    memory = {
+        figure.name.removeprefix("memory: "): figure.value or 0.0
+        for figure in figures
+        if figure.name.startswith("memory: ")
+    }
+    needed = memory.pop(IN_ALL, 0.0)
+    if launch.gpu and needed > ROOM * gpu_memory:
+        purpose, size = max(memory.items(), key=lambda part: part[1])
+        raise UserError(
+            f"a process needs {needed:g} GB, most of it for {purpose} ({size:g} GB); a GPU has "
+            f"{gpu_memory:g} GB, of which a tenth stays free",
+            where=config,
+            remedy="more GPUs that share the policy (--accelerate, --gpus), a smaller "
+            "operation.micro_batch, operation.rollout_servers, or policy.lora_rank",
+        )
 
 
 def known_rates(sources: Sequence[Path]) -> Rates:

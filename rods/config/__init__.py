@@ -87,6 +87,7 @@ class DrawnSlots(Protocol):
 
 
 DRAWN_SLOTS: Door[DrawnSlots] = Door("drawn_slots")  # (001)
+MOST_BASES = 8  # files that extend each other
 # raise ValueError for values that do not go together with the rest of the configuration (001)
 CONFIG_CHECKS: Door[Callable[["Config"], None]] = Door("config_checks")
 
@@ -214,15 +215,29 @@ class Config(Section):
 
 
 def read_config(path: Path) -> Config:
-    """Reads a TOML file; makes a folder in `policy.model`, which is relative to it, absolute.
-    Raises UserError."""
-    values = read_toml(path, "cannot read the configuration", "check the path after --config")
-    config = parse_config(values, where=str(path))
+    """Reads a TOML file and what it extends; makes a folder in `policy.model`, which is relative to
+    it, absolute. Raises UserError."""
+    config = parse_config(read_values(path), where=str(path))
     if config.policy.kind == "external" or not config.policy.model:
         return config
     # Links are kept: one may stand for a folder that has moved, and its name is the identity.
     model = os.path.abspath(path.parent / Path(config.policy.model).expanduser())  # noqa: PTH100
     return config.model_copy(update={"policy": config.policy.model_copy(update={"model": model})})
+
+
+def read_values(path: Path, depth: int = 0) -> JsonObject:
+    """The keys of a configuration. With `extends = "other.toml"`, relative to it, those of the
+    other file count where it leaves a key out, as if they stood in it; a list is taken whole.
+    Raises UserError."""
+    values = read_toml(path, "cannot read the configuration", "check the path of this file")
+    base = values.pop("extends", None)
+    if base is None:
+        return values
+    if not isinstance(base, str) or depth == MOST_BASES:
+        what = f"extends {_short(base)}: no file, or {MOST_BASES} files extend each other"
+        raise UserError(what, where=str(path), remedy="name another file, which ends the row")
+    merged: JsonObject = _merged(read_values(path.parent / base, depth + 1), values)
+    return merged
 
 
 def preset(name: str) -> JsonObject:

@@ -165,8 +165,12 @@ class Curriculum(Section):
     """The stages, and what ends them."""
 
     stages: tuple[Stage, ...] = (Stage(),)
-    # an epoch that changes mean validation progress by less is a plateau (004 §4)
+    # a plateau: mean validation progress stays closer than this to what it was before (004 §4)
     plateau: float = Field(0.01, ge=0)
+    # for so many epochs in a row: one that learns slowly, or a chance of one validation, is none
+    plateau_epochs: int = Field(3, ge=1)
+    # epochs of a stage before a plateau may end it: its tasks and reward are new to the policy
+    plateau_after: int = Field(5, ge=1)
     # gradient norms of an epoch are stable up to this std ÷ mean
     gradient_variation: float = Field(0.5, ge=0)
 
@@ -259,6 +263,8 @@ class PoolRules(Section):
     # layer 2 reads so many; with zones.probe=window the whole window
     drift_groups: int = Field(3, ge=1)
     drift_observations: int = Field(2, ge=1)  # counted groups before layer 2 may judge
+    # groups in a row that were cut by length, after which a variant goes; 0: it stays
+    truncated_groups: int = Field(3, ge=0)
     unsampled_epochs: int = Field(3, ge=0)  # 0: never pruned
     capacity: bool = True  # layer 3: lowest window variance goes first when over max_generated
     # share of slots that re-test retired too-hard tasks; 0: 004
@@ -327,6 +333,8 @@ class Gates(Section):
     profile_distance: float = Field(0.5, ge=0, le=1)  # at most, as a whole
     duplicates: bool = True  # near duplicates of pool and staging are refused
     contamination: bool = True  # matches of held-out tasks are refused
+    # the ground truth fits rollouts.max_context_tokens, where the daemon has the policy's tokenizer
+    room: bool = True
     # of a scenario of a generated world: it passes all controls (docs/generated.md)
     witness: bool = True
 

@@ -23,7 +23,7 @@ from rods.episode.watchdog import Alarm, Lanes
 from rods.errors import InfrastructureError, UserError
 from rods.interfaces import IDENTITY, Interface
 from rods.logs import log
-from rods.tasks import AnyTask, OpenTask
+from rods.tasks import AnyTask, OpenTask, Task
 
 ALARM = Alarm()
 
@@ -154,6 +154,21 @@ class Running:
             return goal.outcome(self.instance, request)
         assert isinstance(request, engine.NeedVerdict) and not isinstance(goal, WholeGoal)
         return goal.verdict(self.instance, request)
+
+
+def ground_truth(job: Job) -> Iterator[tuple[engine.NeedText, str]]:
+    """The episode of a policy that makes the calls of a `Task`'s ground truth, all of a turn in one
+    reply, and answers shortly: what it is asked, and its reply. Ends where the world breaks."""
+    assert isinstance(job.task, Task)
+    running = Running(job)
+    turn = -1
+    request = running.advance(None)
+    while isinstance(request, engine.NeedText):
+        calls = job.task.calls[request.turn] if request.turn > turn else ()
+        turn = request.turn
+        text = job.dialect.write(calls) if calls else job.dialect.answer("Done.")
+        yield request, text
+        request = running.advance(engine.Reply(text))
 
 
 def _result(instance: Instance, call: Call) -> Result:

@@ -1,9 +1,11 @@
 """Which stage of the curriculum comes next, and why (004 §4, Appendix J; 000 §3.2 and Remark 3.1).
 
-A stage ends after its number of epochs, or, with `until = "plateau"`, once an epoch has changed the
-validation score by less than `curriculum.plateau` while the gradient norms of its steps varied by
-no more than `curriculum.gradient_variation`. A score that falls by more is no plateau, and a norm
-that is not finite is not stable."""
+A stage ends after its number of epochs, or, with `until = "plateau"`, once the validation scores of
+the last `curriculum.plateau_epochs` epochs all lie closer than `curriculum.plateau` to the one
+before them, while the gradient norms of the last epoch's steps varied by no more than
+`curriculum.gradient_variation`; not before `curriculum.plateau_after` epochs. A score that climbs
+slowly leaves that band, one that falls by more is no plateau either, and a norm that is not finite
+is not stable."""
 
 import math
 import statistics
@@ -85,16 +87,16 @@ class Course:
 def _why_over(rules: Stage, curriculum: Curriculum, course: Course) -> str:
     if rules.epochs and course.epochs >= rules.epochs:
         return f"after {rules.epochs} epochs"
-    if rules.until == "epochs" or len(course.scores) < 2:
+    before, *last = course.scores[-1 - curriculum.plateau_epochs :] or (0.0,)
+    early = len(last) < curriculum.plateau_epochs or course.epochs < curriculum.plateau_after
+    if rules.until == "epochs" or early:
         return ""
-    changed = rounded(abs(course.scores[-1] - course.scores[-2]))
+    changed = max(rounded(abs(score - before)) for score in last)
     spread = variation(course.norms)
     if changed >= curriculum.plateau or spread > curriculum.gradient_variation:
         return ""
-    return (
-        f"validation {course.scores[-2]:.3f} → {course.scores[-1]:.3f}, gradient norms vary by "
-        f"{spread:.2f}"
-    )
+    scores = ", ".join(f"{score:.3f}" for score in last)
+    return f"validation {before:.3f} → {scores}, gradient norms vary by {spread:.2f}"
 
 
 def variation(norms: Sequence[float | None]) -> float:

@@ -9,7 +9,7 @@ from rods.canonical import frozen
 from rods.config import PoolRules
 from rods.rules.tracker import Standing
 
-Rule = Literal["burn_in", "drift_mastered", "drift_too_hard", "unsampled", "capacity"]
+Rule = Literal["burn_in", "drift_mastered", "drift_too_hard", "truncated", "unsampled", "capacity"]
 TOO_HARD: frozenset[Rule] = frozenset({"burn_in", "drift_too_hard"})  # what re-tests may bring back
 
 
@@ -62,6 +62,14 @@ def drift(task: str, standing: Standing, rules: PoolRules) -> Decision | None:
     return None
 
 
+def truncated(task: str, standing: Standing, rules: PoolRules) -> Decision | None:
+    """The last `truncated_groups` groups that said anything were all cut by length, which the other
+    rules never hold against a variant; not asked where that is 0."""
+    if not 0 < rules.truncated_groups <= standing.cut:
+        return None
+    return Decision.of(task, "truncated", standing)
+
+
 def unsampled(
     task: str,
     standing: Standing,
@@ -82,6 +90,7 @@ def unsampled(
 
 
 def capacity(observed: Iterable[tuple[str, Standing]], excess: int) -> list[Decision]:
-    """Layer 3: the `excess` observed variants with the lowest window variance, ties by id."""
+    """Layer 3: the `excess` observed variants with the lowest window variance, ties by id. Where no
+    group of one has counted, it is 0."""
     ranked = sorted(observed, key=lambda variant: (variant[1].variance, variant[0]))
     return [Decision.of(task, "capacity", standing) for task, standing in ranked[: max(0, excess)]]

@@ -108,6 +108,7 @@ class Standing:
     mean: float
     variance: float
     latest: Zone | None  # zone after that step
+    cut: int = 0  # the latest groups, in a row, that were truncated
     # whether groups after that step were also shown through an interface of another lineage
     switched: bool = False
     entries: tuple[Entry, ...] = ()
@@ -136,13 +137,13 @@ class _Row:
     ring: bytearray  # of the entries of its last groups
     counted: int = 0  # groups ever counted
     step: int = 0  # of the latest group that was counted or truncated
-    truncated: bool = False  # whether that one was truncated
+    cut: int = 0  # how many groups in a row, up to that one, were truncated
     retest: bool = False  # whether that one was a re-test
     before: int = 0  # groups counted before its latest re-tests, that is before it was retired
 
     def snapshot(self) -> list[Any]:
         ring = base64.b64encode(self.ring).decode()
-        latest = (self.counted, self.step, self.truncated, self.retest, self.before)
+        latest = (self.counted, self.step, self.cut, self.retest, self.before)
         return [*self.key, ring, *latest]
 
     @staticmethod
@@ -226,7 +227,9 @@ class Tracker:
         if row is None:
             return Standing(0, 0.0, 0.0, None)
         entries = [entry for entry in self._entries(row) if entry[0] > after]
-        zone = self._zone(row, entries) if row.step > after else None
+        met = row.step > after
+        zone = self._zone(row, entries) if met else None
+        cut = row.cut if met else 0
         progress = self._progress[task]
         if progress is not row:
             entries = [entry for entry in self._entries(progress) if entry[0] > after]
@@ -238,13 +241,14 @@ class Tracker:
         )
         switched = any(other is not None and other.step > after for other in others)
         if not entries:
-            return Standing(0, 0, 0, zone, switched)
+            return Standing(0, 0, 0, zone, cut, switched)
         pooled = self.zones.probe == "window"
         return Standing(
             groups=len(entries),
             mean=mean(entries),
             variance=self._variance(entries),
             latest=zone,
+            cut=cut,
             switched=switched,
             entries=tuple(entries),
             pooled=pooled,
@@ -279,7 +283,7 @@ class Tracker:
                 self._current[task] = row
             elif read_as == progress:
                 self._progress[task] = row
-            row.truncated = truncated
+            row.cut = row.cut + 1 if truncated else 0
             row.step = step
             if retest and not row.retest:
                 row.before = row.counted
@@ -343,7 +347,7 @@ class Tracker:
         # only windows of the reward that finds the boundary have one
         if row.key[1] != self.reward and (row.key[1] not in IN_PLACE or self.reward != "progress"):
             return None
-        if row.truncated:
+        if row.cut:
             return "truncated"
         probed = entries if self.zones.probe == "window" else entries[-1:]
         return zone_of(mean(probed), self.zones) if entries else None

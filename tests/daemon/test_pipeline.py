@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, get_args
 
 import pytest
@@ -19,6 +20,7 @@ from rods.gates.similarity import SimilarityIndex
 from rods.tasks import RETURN_SENTENCE, TASK_TYPES, Task, TaskType
 from tests.daemon.pipelines import Bench, author, failure, listening, seed, settings, spoil, steady
 from tests.environments import load
+from tests.word_tokenizer import write_word_tokenizer
 
 WHERE = {  # the author's method in which each error type is made to happen, and the stage on record
     "no_pattern": ("plan", "plan"),
@@ -382,6 +384,22 @@ async def test_each_gate_rejects_and_each_can_be_switched_off(gate: str) -> None
     stage = "admission" if gate == "duplicates" else "judge"
     assert closed.failures()[-1] == (stage, gate) and closed.rejections[-1].evidence
     assert isinstance(await open_.write(root, spoiled, admit=admit), Task)
+
+
+async def test_a_variant_that_does_not_fit_the_policys_context_is_refused(tmp_path: Path) -> None:
+    """By the policy's tokenizer; the next attempt knows in which turn the context was full."""
+    folder = write_word_tokenizer(tmp_path / "model")
+    policy = {"kind": "transformers", "model": str(folder), "dialect": "hermes"}
+    tight: dict[str, dict[str, Any]] = {"policy": policy, "rollouts": {"max_context_tokens": 16}}
+    root = seed()
+    who = await steady(root)
+    closed = Bench(settings(**tight))
+    assert await closed.write(root, listening(who)) == "room"
+    assert closed.failures() == [("judge", "room")] * 3
+    assert "its ground truth has" in str(closed.rejections[0].evidence)
+    assert isinstance(await Bench(settings(**tight, gates={"room": False})).write(root, who), Task)
+    wide: dict[str, dict[str, Any]] = {"policy": policy, "rollouts": {"max_context_tokens": 12_288}}
+    assert isinstance(await Bench(settings(**wide)).write(root, who), Task)
 
 
 async def test_a_draft_loses_its_blank_turns_for_stage_four_and_gets_them_back() -> None:

@@ -3,12 +3,11 @@ their models."""
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 
 import pytest
 
-from rods.config import Endpoint, identity_diff, read_config
+from rods.config import Endpoint, identity_diff, read_config, read_values
 
 FOLDER = Path(__file__).parent.parent.parent / "experiments" / "backbones"
 PAGE = (FOLDER / "README.md").read_text()
@@ -29,10 +28,7 @@ def test_a_configuration_is_valid_and_its_models_are_served(file: Path) -> None:
 
 
 def test_two_backbones_differ_from_one_in_the_operation_half_only() -> None:
-    one, two = (
-        tomllib.loads((FOLDER / f"{name}.toml").read_text())
-        for name in ("qwen3-32b", "two-backbones")
-    )
+    one, two = (read_values(FOLDER / f"{name}.toml") for name in ("qwen3-32b", "two-backbones"))
     models = [endpoint["model"] for endpoint in two["operation"]["endpoints"]]
     assert len(set(models)) == 2
     one.pop("operation"), two.pop("operation")

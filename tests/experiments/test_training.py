@@ -12,7 +12,7 @@ import orjson
 import pytest
 import tomli_w
 
-from rods.config import identity_diff, parse_config, read_config
+from rods.config import identity_diff, parse_config, read_config, read_values
 from rods.console.main import run as rods
 from rods.errors import EXIT_OK, UserError
 from rods.family.planning import plan
@@ -61,6 +61,16 @@ TWINS = {  # of each model, and in what they differ from RODS
     "tuning": {"curriculum.stages.2.expand": False, "curriculum.stages.2.feedback": "hints"},
     "rods-tuning": {"curriculum.stages.2.feedback": "hints"},
 }
+
+
+def launch_of(recipe: str) -> str:
+    """The configuration of accelerate that `recipe`, or the file that it is a twin of, takes."""
+    if recipe == "eight-gpus":
+        return "fsdp2"
+    name = re.sub("(-rods)?-tuning$|-static$", "", recipe)
+    return LAUNCHES.get(recipe, LAUNCHES.get(name, ("", 0.0)))[0]
+
+
 GRPO = [file for file in FILES if "warm-up" not in file.stem]
 # Rows of the README's tables of variants: the file, the keys as TOML, what stands last.
 ROWS = re.findall(r"^\| ([\w.-]+)\.toml \| (`.*?`) \| (.*?) \|$", README, re.M)
@@ -77,7 +87,7 @@ def needing(name: str, *values: Any, planned: bool = True) -> Any:
 
 def changed(name: str, keys: str) -> dict[str, Any]:
     """The values of a row: a copy of the file with its keys."""
-    values = tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
+    values: dict[str, Any] = read_values(FOLDER / f"{name}.toml")
     for path, value in re.findall(r"`([\w.]+) = (.*?)`", keys):
         section, _, key = path.rpartition(".")
         place = values["curriculum"]["stages"][-1] if section == "stages" else values[section]
@@ -102,11 +112,10 @@ def test_a_recipe_is_accepted_and_its_plan_printed(
     config = read_config(file)
     folder = model_folder(tmp_path, Path(config.policy.model).name)
     written = tmp_path / "c.toml"
-    text = file.read_text(encoding="utf-8")
-    written.write_text(
-        re.sub(r'^model = "[/~].*?"', f'model = "{folder}"', text, count=1, flags=re.M)
-    )
-    how, _ = LAUNCHES.get(file.stem, ("", 0.0))
+    values: dict[str, Any] = read_values(file)
+    values["policy"]["model"] = str(folder)
+    written.write_text(tomli_w.dumps(values), encoding="utf-8")
+    how = launch_of(file.stem)
     options = ["--accelerate", str(FOLDER / f"{how}.yaml")] if how else []
     assert rods(["plan", str(written), *options]) == EXIT_OK
     said = capsys.readouterr().out

@@ -96,9 +96,10 @@ def rollouts(config: Config) -> int:
 
 
 def plateau(config: Config) -> bool:
-    """Whether a stage ends with an epoch in which the score of validation rose from 0.4 to
-    0.405."""
-    following, _ = Course(scores=(0.4,), norms=(1.0, 1.1)).epoch_over(config.curriculum, 0.405)
+    """Whether a stage ends with the third epoch in which the score of validation was 0.405 after
+    0.4."""
+    course = Course(epochs=5, scores=(0.4, 0.405, 0.405), norms=(1.0, 1.1))
+    following, _ = course.epoch_over(config.curriculum, 0.405)
     return following is not None and following.stage == 2
 
 
@@ -122,6 +123,8 @@ ROWS: list[tuple[str, Any, Callable[[Config], Any]]] = [
     ("policy.dialect", "compact", lambda c: "<tool_call>" in form(c) and "<answer>" in form(c)),
     ("rollouts.rollouts_per_task", 8, lambda c: rollouts(c) == 16),
     ("curriculum.plateau", 0.004, plateau),
+    ("curriculum.plateau_epochs", 4, plateau),
+    ("curriculum.plateau_after", 7, plateau),
     (
         "zones.boundary_low",
         0.3,
@@ -205,7 +208,7 @@ def test_a_run_has_as_many_steps_and_a_step_as_many_tasks_as_is_said(tmp_path: P
 
 
 def test_three_stages_are_form_and_progress_on_base_and_all_tasks_with_them(tmp_path: Path) -> None:
-    few = {"steps": 9, "batch_tasks": 3}
+    few = {"steps": 13, "batch_tasks": 3}
     every = {task.type for task in DESK}
     stages = [stage.model_dump() for stage in PAPER.curriculum.stages]
     for name, curriculum in (("paper", {"stages": stages}), ("default", {})):

@@ -302,6 +302,9 @@ def test_traces_are_kept_for_every_nth_step_within_their_bytes(tmp_path: Path) -
     assert sum((made.path / "traces" / name).stat().st_size for name in kept) <= 300
 
 
+AT_ONCE = {"plateau_epochs": 1, "plateau_after": 1}  # a plateau is one epoch
+
+
 def test_a_plateau_of_the_validation_score_ends_a_stage_at_the_same_epoch_stopped_or_not(
     tmp_path: Path,
 ) -> None:
@@ -309,7 +312,7 @@ def test_a_plateau_of_the_validation_score_ends_a_stage_at_the_same_epoch_stoppe
     settings = {
         "training": {"batch_tasks": 4, "steps": 40, "checkpoint_steps": 1},
         "policy": {"kind": "simulated", "skill": 0.6, "growth": 0.1},
-        "curriculum": {"stages": stages, "plateau": 0.05},
+        "curriculum": {"stages": stages, "plateau": 0.05, **AT_ONCE},
     }
     orders = []
     for name, limits in (("whole", [0]), ("parted", [7, 5, 0])):
@@ -353,7 +356,9 @@ def test_a_stage_on_record_stands_when_validation_comes_out_otherwise_after_a_ki
     """As it may on a GPU: the kill came between the merge and the next checkpoint."""
     stages = [{"until": "plateau", "expand": False}, {"epochs": 1}]
     made = make(
-        tmp_path, training={"batch_tasks": 6, "checkpoint_steps": 2}, curriculum={"stages": stages}
+        tmp_path,
+        training={"batch_tasks": 6, "checkpoint_steps": 2},
+        curriculum={"stages": stages, **AT_ONCE},
     )
 
     class Moody(SimulatedPolicy):
@@ -381,7 +386,9 @@ def test_the_end_of_the_last_plateau_is_remembered(tmp_path: Path, checkpoint_st
     """Also where the step has its checkpoint already: another start could validate otherwise."""
     training = {"batch_tasks": 4, "checkpoint_steps": checkpoint_steps}
     made = make(
-        tmp_path, training=training, curriculum={"stages": [{"until": "plateau", "expand": False}]}
+        tmp_path,
+        training=training,
+        curriculum={"stages": [{"until": "plateau", "expand": False}], **AT_ONCE},
     )
 
     class Still(SimulatedPolicy):

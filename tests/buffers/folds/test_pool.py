@@ -55,7 +55,7 @@ def test_what_was_refused_is_decided_about_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize(
-    "rule", ["burn_in", "drift_too_hard", "drift_mastered", "unsampled", "capacity"]
+    "rule", ["burn_in", "drift_too_hard", "drift_mastered", "truncated", "unsampled", "capacity"]
 )
 def test_what_was_too_hard_may_come_back_and_the_rest_is_gone(rule: str) -> None:
     found = pool(

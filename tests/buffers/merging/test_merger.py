@@ -196,7 +196,7 @@ def test_an_epoch_survives_a_rewind_to_its_own_step_and_not_to_one_before(tmp_pa
         assert log.state.epoch == 1
 
 
-def test_revive_burn_in_drift_unsampled_inject_capacity_happen_in_this_order(
+def test_revive_burn_in_drift_truncated_unsampled_inject_capacity_happen_in_this_order(
     tmp_path: Path,
 ) -> None:
     def rewards(step: int, slot: EpochSlot, expected: int) -> list[int]:
@@ -214,8 +214,9 @@ def test_revive_burn_in_drift_unsampled_inject_capacity_happen_in_this_order(
         "burn_in": 1,
         "drift_mastered": 2,
         "drift_too_hard": 2,
-        "unsampled": 3,
-        "capacity": 5,
+        "truncated": 3,
+        "unsampled": 4,
+        "capacity": 6,
     }
     seen: set[str] = set()
     last = 0
@@ -224,7 +225,7 @@ def test_revive_burn_in_drift_unsampled_inject_capacity_happen_in_this_order(
         if record["epoch"] != epoch:
             last = 0
             epoch = record["epoch"]
-        place = 6 if record["kind"] == "epoch" else order.get(record.get("rule", ""), 4)
+        place = 7 if record["kind"] == "epoch" else order.get(record.get("rule", ""), 5)
         assert place >= last
         last = place
         seen.add(record.get("rule") or record["kind"])
@@ -425,7 +426,13 @@ def test_a_static_pool_is_waited_for_and_written_from_a_whole_epoch(
 
 
 def test_every_layer_can_be_switched_off(tmp_path: Path) -> None:
-    off = {"burn_in": False, "drift": False, "capacity": False, "unsampled_epochs": 0}
+    off = {
+        "burn_in": False,
+        "drift": False,
+        "capacity": False,
+        "truncated_groups": 0,
+        "unsampled_epochs": 0,
+    }
     players = play(tmp_path / "run", 6, pool=off)
     assert decisions(players.run, "retired") == []
     assert len([one for one in players.trainer.state.active.values() if one.generated]) == 6

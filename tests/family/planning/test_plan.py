@@ -254,3 +254,34 @@ def test_memory_is_counted_from_the_model_itself(tmp_path: Path) -> None:
     )
     more = of(with_reference)
     assert more["memory: reference policy"] == more["memory: weights"]
+
+
+def test_tokens_are_those_of_the_tasks_and_ground_truths_without_room_are_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the policy's own template, where nothing was measured."""
+    made = chat()
+    network.fresh(made.tokenizer, 1).config.save_pretrained(tmp_path / "model")
+    made.tokenizer.save_pretrained(tmp_path / "model")
+    policy = {
+        "policy.kind": "transformers",
+        "policy.model": "model",
+        "policy.dialect": "compact",
+        "training.batch_tasks": 8,
+    }
+    wide = write_config(tmp_path / "wide.toml", policy)
+    found = figures(capsys, wide)
+    rollout = found["tokens a rollout"]
+    assert 0 < rollout["value"] < 12_288
+    assert "the ground truths of 24 tasks by the chat template" in rollout["source"]
+    assert 0 < found["tokens of a first prompt"]["value"] < rollout["value"]
+    assert run(["plan", str(wide)]) == EXIT_OK
+    assert "rollouts.max_context_tokens" not in capsys.readouterr().out.partition("warning:")[2]
+    tight = write_config(tmp_path / "tight.toml", {**policy, "rollouts.max_context_tokens": 16})
+    assert run(["plan", str(tight)]) == EXIT_OK
+    assert "warning: the ground truths of 24 of 24 training tasks" in capsys.readouterr().out, (
+        "all of them"
+    )
+    rates = tmp_path / "rates.toml"
+    rates.write_text(tomli_w.dumps({**RATES}))
+    assert figures(capsys, wide, "--rates", rates)["tokens a rollout"]["value"] == 800

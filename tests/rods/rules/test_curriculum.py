@@ -20,8 +20,11 @@ def test_a_curriculum_with_bounded_stages_ends() -> None:
 
 
 PLATEAU = Curriculum(
-    stages=(Stage(until="plateau", reward="format", expand=False), Stage(epochs=2))
+    stages=(Stage(until="plateau", reward="format", expand=False), Stage(epochs=2)),
+    plateau_epochs=1,
+    plateau_after=1,
 )
+DEFAULT = Curriculum(stages=PLATEAU.stages)
 
 
 def _through(
@@ -46,6 +49,29 @@ def test_a_stage_ends_once_validation_gains_too_little_and_gradients_are_stable(
     assert [number for number, _ in seen] == [1, 1, 1, 2, 2]
     assert seen[3][1] == "validation 0.350 → 0.355, gradient norms vary by 0.12"
     assert not any(why for place, (_, why) in enumerate(seen) if place != 3)
+
+
+def test_a_run_that_improves_slowly_is_not_over() -> None:
+    """0.262 → 0.267 is less than a plateau's 1 % and no end; what goes on so has left the band."""
+    slowly = [0.262 + 0.005 * epoch for epoch in range(40)]
+    assert {stage for stage, _ in _through(slowly, [1.0], DEFAULT)} == {1}
+    falling = [0.5 - 0.004 * epoch for epoch in range(40)]
+    assert {stage for stage, _ in _through(falling, [1.0], DEFAULT)} == {1}
+
+
+def test_a_plateau_lasts_for_epochs_in_a_row() -> None:
+    level = [0.1, 0.2, 0.3, 0.4, 0.5, 0.505, 0.497, 0.502]
+    seen = _through(level, [1.0], DEFAULT)
+    assert [stage for stage, _ in seen] == [1] * 7 + [2]
+    assert seen[-1][1] == "validation 0.500 → 0.505, 0.497, 0.502, gradient norms vary by 0.00"
+    broken = [0.1, 0.2, 0.3, 0.4, 0.5, 0.505, 0.52, 0.502, 0.503, 0.504]
+    assert [stage for stage, _ in _through(broken, [1.0], DEFAULT)] == [1] * 10
+
+
+def test_a_plateau_ends_no_stage_in_its_first_epochs() -> None:
+    assert [stage for stage, _ in _through([0.3] * 5, [1.0], DEFAULT)] == [1, 1, 1, 1, 2]
+    longer = DEFAULT.model_copy(update={"plateau_after": 7})
+    assert [stage for stage, _ in _through([0.3] * 7, [1.0], longer)] == [1] * 6 + [2]
 
 
 def test_unstable_gradients_keep_a_stage_going() -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from rods.config import PoolRules
-from rods.rules.retirement import burn_in, capacity, drift, revived, unsampled
+from rods.rules.retirement import burn_in, capacity, drift, revived, truncated, unsampled
 from rods.rules.tracker import Standing
 
 RULES = PoolRules()
@@ -76,6 +76,17 @@ def test_a_truncated_task_is_never_retired_as_too_hard() -> None:
     assert burn_in("v", standing(0.0, groups=1, latest="truncated"), 0, RULES) is None
     assert drift("v", standing(0.0, latest="truncated"), RULES) is None
     assert drift("v", standing(1.0, latest="truncated"), RULES) is not None
+
+
+def test_what_was_cut_three_times_in_a_row_goes() -> None:
+    seen = standing(0.5, latest="truncated")
+    decision = truncated("v", replace(seen, cut=3), RULES)
+    assert decision is not None
+    assert (decision.rule, decision.groups, decision.mean) == ("truncated", 2, 0.5)
+    assert truncated("v", replace(seen, cut=2), RULES) is None
+    assert truncated("v", replace(seen, cut=9), PoolRules(truncated_groups=0)) is None
+    assert truncated("v", replace(seen, cut=1), PoolRules(truncated_groups=1)) is not None
+    assert truncated("v", standing(0.0), PoolRules(truncated_groups=1)) is None
 
 
 @pytest.mark.parametrize(
