@@ -288,7 +288,8 @@ class Run:
                 raise self.refused(
                     f"environment {name!r} is version {installed}, the run was created with "
                     f"{recorded}",
-                    "install that version, or start a new run",
+                    f"install that version, or go on with what still holds in a new run: `rods "
+                    f"trainer fork {self.path} NEW`",
                 )
 
 

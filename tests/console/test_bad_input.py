@@ -197,6 +197,15 @@ def test_an_unknown_environment() -> None:
     assert "no module 'atlantis'" in refused("env", "check", "atlantis:factory")
 
 
+def test_the_tasks_of_a_run_are_not_rehashed_in_their_place(run_copy: Path) -> None:
+    file = run_copy / "tasks.jsonl"
+    before = file.read_bytes()
+    for named in (run_copy, file):
+        done = rods("data", "rehash", named)
+        assert done.returncode == 2 and f"rods trainer fork {run_copy} NEW" in done.stderr
+    assert file.read_bytes() == before
+
+
 def test_a_changed_task_file_in_a_run(run_copy: Path) -> None:
     path = run_copy / "tasks.jsonl"
     path.write_text("\n".join(path.read_text().splitlines()[1:]) + "\n")
