@@ -109,8 +109,9 @@ def fork(run: Run, new: Path, config: Config | None = None) -> Run:
     Held-out tasks come along. Every training task's provenance gains `origin` (original or variant)
     and `forked_from`; variants stay variants there: they may retire, and count as generated. Where
     a world has changed since, each of its tasks is replayed: one that still holds gets the world's
-    hash and a new id, and offers no tool that is gone. The manifest names these (`renewed`: old id → new one) and what stays behind:
-    `lost`, variants whose record was lost to damage, and `left_out`, tasks that hold no more.
+    hash and a new id, and offers no tool that is gone. The manifest names these (`renewed`: old id
+    → new one) and what stays behind: `lost`, variants whose record was lost to damage, and
+    `left_out`, tasks that hold no more.
     """
     if exists(new):
         raise UserError("is a run folder already", where=new, remedy="choose another name")
