@@ -176,7 +176,9 @@ def renewed(
         kept.append(task)
     for place, task in enumerate(kept):
         family = {
-            name: ids[old] for name in ("seed", "root") if (old := task.provenance.get(name)) in ids
+            name: ids[relative]
+            for name in ("seed", "root")
+            if (relative := task.provenance.get(name, "")) in ids
         }
         kept[place] = dataclasses.replace(task, provenance={**task.provenance, **family})
     return kept, ids, left_out

@@ -234,7 +234,7 @@ class Run:
             )
         config = config or written.lasting_as(recorded)
         environments = Environments(config.operation.sandbox, path)
-        tasks = list(read_tasks(path / runfolder.TASKS))
+        tasks = read_tasks(path / runfolder.TASKS)
         return Run(path, config, manifest, tasks, environments, len(extended))
 
     def log_start(self, process: str, **facts: Any) -> None:
