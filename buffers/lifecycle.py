@@ -8,6 +8,7 @@ before.
 """
 
 import dataclasses
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
@@ -21,8 +22,13 @@ from rods.buffers.run.locks import Ownership
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import EXTENSIONS, OBSERVATIONS, SEEDS, exists
 from rods.buffers.state import LostVariant, read_state
+from rods.canonical import JsonObject
 from rods.config import Config, identity_diff
+from rods.environments.base import reference
+from rods.environments.loading import Environments
 from rods.errors import UserError
+from rods.gates.ground_truth import unheld
+from rods.tasks import AnyTask
 
 PROCESS = "extend"
 
@@ -101,31 +107,78 @@ def fork(run: Run, new: Path, config: Config | None = None) -> Run:
     identity.
 
     Held-out tasks come along. Every training task's provenance gains `origin` (original or variant)
-    and `forked_from`; variants stay variants there: they may retire, and count as generated. A
-    variant whose record was lost to damage stays behind, named in the manifest.
+    and `forked_from`; variants stay variants there: they may retire, and count as generated. Where
+    a world has changed since, each of its tasks is replayed: one that still holds gets the world's
+    hash and a new id, and offers no tool that is gone. The manifest names these (`renewed`: old id
+    → new one) and what stays behind: `lost`, variants whose record was lost to damage, and
+    `left_out`, tasks that hold no more.
     """
     if exists(new):
         raise UserError("is a run folder already", where=new, remedy="choose another name")
     check_fork(run)
     state = read_state(run)
-    tasks = []
+    tasks: list[AnyTask] = []
     lost = []
     for task_id, member in state.active.items():
         try:
             task = state.task(task_id)
-            origin = "variant" if member.generated else "original"
-            tasks.append(
-                dataclasses.replace(
-                    task, provenance={**task.provenance, "origin": origin, "forked_from": run.name}
-                )
-            )
         except LostVariant:
             lost.append(task_id)
+            continue
+        origin = "variant" if member.generated else "original"
+        provenance = {**task.provenance, "origin": origin, "forked_from": run.name}
+        tasks.append(dataclasses.replace(task, provenance=provenance))
+    tasks, ids, left_out = renewed(tasks + run.held_out, run.environments)
     step = state.pool.epochs[-1].step if state.pool.epochs else 0
     whose = {
         "run": run.name,
         "path": str(run.path.absolute()),
         "identity_hash": run.manifest.get("identity_hash"),
     }
-    parent = whose | {"attempt": state.attempt, "epoch": state.epoch, "step": step, "lost": lost}
-    return create_run(new, config or run.config, tasks + run.held_out, parent, [run.path])
+    stayed = {"lost": lost, "renewed": ids, "left_out": left_out}
+    parent = whose | {"attempt": state.attempt, "epoch": state.epoch, "step": step} | stayed
+    try:
+        return create_run(new, config or run.config, tasks, parent, [run.path])
+    except UserError as error:
+        if not left_out:
+            raise
+        reasons = Counter(task["why"] for task in left_out).most_common()
+        words = "; ".join(f"{count} × {why}" for why, count in reasons)
+        raise UserError(
+            f"{error.what}, and {len(left_out)} are left out, which hold no more: {words}",
+            where=error.where,
+            remedy=error.remedy,
+        ) from error
+
+
+def renewed(
+    tasks: Sequence[AnyTask], environments: Environments
+) -> tuple[list[AnyTask], dict[str, str], list[JsonObject]]:
+    """`tasks` for the worlds as they are installed, the new ids of those that were written for
+    others, and what holds no more: its `task`, `split`, `origin` and `why`. Raises
+    InfrastructureError where a world broke."""
+    kept: list[AnyTask] = []
+    ids: dict[str, str] = {}
+    left_out: list[JsonObject] = []
+    for task in tasks:
+        world = environments.load(task.environment.name)
+        if reference(world) != task.environment:
+            old = task
+            needed = {call.name for call in old.goal_calls}.union(*old.later_tools.values())
+            there = tuple(name for name in old.tools if name in needed.union(world.tools()))
+            task = dataclasses.replace(old, environment=reference(world), tools=there, id="")
+            if why := unheld(world, task):
+                origin = old.provenance.get("origin", "original")
+                about = {"task": old.id, "split": old.split, "origin": origin, "why": str(why[0])}
+                left_out.append(about)
+                continue
+            ids[old.id] = task.id
+        kept.append(task)
+    for place, task in enumerate(kept):
+        family = {
+            name: ids[relative]
+            for name in ("seed", "root")
+            if (relative := task.provenance.get(name, "")) in ids
+        }
+        kept[place] = dataclasses.replace(task, provenance={**task.provenance, **family})
+    return kept, ids, left_out

@@ -83,7 +83,7 @@ def evaluate(
     breaks its rollout alone. Raises ValueError when no rollout counts."""
     if callable(tasks):
         raise TypeError("evaluate(tasks, policy): the tasks come first")
-    task_list = list(read_tasks(Path(tasks))) if isinstance(tasks, (str, Path)) else list(tasks)
+    task_list = read_tasks(Path(tasks)) if isinstance(tasks, (str, Path)) else list(tasks)
     players = Players(environments or Environments())
     jobs = [players.job(task, dialects.load(dialect), max_steps=MAX_STEPS) for task in task_list]
     errors: list[Exception] = []

@@ -143,7 +143,7 @@ def _epoch(record: Record, step: int, log: TrainerLog, where: str) -> int:
         raise UserError(
             "no epoch is open", where=where, remedy="run `rods trainer merge RUN --epoch 0` first"
         )
-    if not isinstance(epoch, int) or not 0 <= epoch <= log.state.epoch:
+    if type(epoch) is not int or not 0 <= epoch <= log.state.epoch:
         raise UserError(
             f"epoch {epoch!r} is not open (the latest is {log.state.epoch})",
             where=where,

@@ -173,13 +173,14 @@ class ProgressSample:
         self.refused = decided["refused"]
         self.retired = decided["retired"]
         self.revived = decided["revived"]
+        self.expands = stage_rules(progress.config.curriculum, state.stage).expand
         self.preparing = progress.preparing()  # what the trainer does while it has no step yet
         self.finished = finished
         self.seconds_per_step = progress.seconds_per_step()
 
     def standing(self) -> JsonObject:
         """What `rods status --json` and the page say of it."""
-        return without(vars(self), "seconds_per_step", "finished")
+        return without(vars(self), "seconds_per_step", "finished", "expands")
 
     def condition(self, life: str) -> str:
         """The state of the run in a word, while its trainer's life is `life`
@@ -190,6 +191,27 @@ class ProgressSample:
         if self.step >= self.steps:
             return "finished"
         return "crashed" if life == "dead" else "stopped" if self.step else "empty"
+
+    def written(self) -> Iterator[str]:
+        """What the daemon has written by now and what it has not, for the end of `rods up`."""
+        yield (
+            f"written: {self.accepted} variants from {self.picked} seeds; {self.injected} "
+            f"injected, {self.refused} refused, {self.staged} staged for the next epoch"
+        )
+        barren = {why: count for why, count in self.outcomes.items() if why != "accepted"}
+        if barren:
+            why = f" ({_counts(self.discards)})" if self.discards else ""
+            yield f"not written: {_counts(barren)}{why}"
+        if (unfinished := self.picked - sum(self.outcomes.values())) > 0:
+            yield (
+                f"not written: {unfinished} seeds were picked, and the trainer ended before their "
+                f"variants were there; the next start goes on with them"
+            )
+        if self.expands and (unseen := self.step - self.considered) > 0:
+            yield (
+                f"not looked at: seeds of the last {unseen} steps, since the trainer ended before "
+                f"the daemon came to them"
+            )
 
     def pace(self) -> str:
         """Seconds a step and the time left, in words; empty before they are known."""

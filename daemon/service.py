@@ -25,6 +25,7 @@ from rods.daemon.authors.base import Assignment, Rejection
 from rods.daemon.pipeline import Pipeline
 from rods.daemon.watching import SeedQueue, TrainerLife, Watch
 from rods.daemon.writers import DAEMON_WORK, Writers
+from rods.errors import say
 from rods.gates.similarity import DuplicateIndex, held_out_index
 from rods.logs import log
 from rods.rules.selection import Pick, select
@@ -121,10 +122,11 @@ class Service:
                 await self._drop_stale()
                 await self._consider()
             if self.finished and not reported:
-                log.info(
-                    "run finished",
-                    step=self.watch.newest,
-                    remedy="stop this daemon, it has nothing left to do",
+                log.info("run finished", step=self.watch.newest)
+                say(
+                    f"rods-daemon: the run is finished at step {self.watch.newest}, and nothing is "
+                    f"left to write; this daemon stays until it is stopped (Ctrl-C)",
+                    aside=True,
                 )
             reported = self.finished
             self._beat()

@@ -7,7 +7,7 @@ the whole conversation. The schema is the lowest that has what the task has, so 
 ids. The id hashes everything but `id`, `split` and `provenance`."""
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from pathlib import Path
@@ -500,9 +500,10 @@ def write_task_file(tasks: Iterable[AnyTask], path: Path) -> None:
         path.write_bytes(task_lines(tasks))
 
 
-def read_tasks(path: Path) -> Iterator[AnyTask]:
+def read_tasks(path: Path) -> list[AnyTask]:
     """The tasks of a JSONL file, in order. Raises UserError naming file, line and remedy, also for
     duplicate ids."""
+    tasks: list[AnyTask] = []
     seen: dict[str, int] = {}
     with explained("cannot read the task file", path, "check the path under [data] tasks"):
         lines = open_regular(path)
@@ -523,7 +524,8 @@ def read_tasks(path: Path) -> Iterator[AnyTask]:
                 what = f"task {task.id} repeats line {seen[task.id]}"
                 raise UserError(what, where=where, remedy="remove one of the two lines")
             seen[task.id] = number
-            yield task
+            tasks.append(task)
+    return tasks
 
 
 def task_lines(tasks: Iterable[AnyTask]) -> bytes:

@@ -82,7 +82,7 @@ def given_tasks(name: str, folder: Path) -> list[AnyTask]:
             where=f"tasks {name!r}",
             remedy=f"use {names} or a JSONL file",
         )
-    return list(read_tasks(folder / name))
+    return read_tasks(folder / name)
 
 
 def beside(data: Data, folder: Path) -> Path:

@@ -163,11 +163,10 @@ def parsed(text: bytes, part: Path, offset: int) -> Record:
 
 
 def checked(content: Any) -> Record:
-    """`content`, parsed from a line whose checksum matches. Raises ValueError where no writer has
-    written that."""
+    """`content`, parsed from a line. Raises ValueError for what is no record of its kind."""
     kind = content.get("kind") if isinstance(content, dict) else None
     if not isinstance(kind, str) or type(content.get("seq")) is not int:
-        raise ValueError("no record, though its checksum matches")
+        raise ValueError("no record")
     fields: Record = content
     # there are many, and a call for every field would take a fifth of folding them
     if kind == "group":
@@ -176,7 +175,7 @@ def checked(content: Any) -> Record:
         if counts and type(task) is type(role) is type(interface) is str:
             return fields
     if (fault := FAULTS.get(kind)) is not None and (what := fault(fields)):
-        raise ValueError(f"{kind}{what}, though its checksum matches")
+        raise ValueError(f"{kind}{what}")
     return fields
 
 

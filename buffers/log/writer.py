@@ -25,9 +25,19 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import orjson
+
 from rods.buffers.log.disk import open_file, refusals, sync_folder, write
 from rods.buffers.log.parts import first_seq, last_of, last_record
-from rods.buffers.log.record_bytes import Damage, Record, closed, line, newline_altered, quarantine
+from rods.buffers.log.record_bytes import (
+    Damage,
+    Record,
+    checked,
+    closed,
+    line,
+    newline_altered,
+    quarantine,
+)
 from rods.errors import InfrastructureError, RefusedError, disk_error
 
 
@@ -67,9 +77,17 @@ class LogWriter:
         """Appends records and returns the last one's seq once all are on the disk.
 
         Raises UserError for a full disk or one that refuses writes; lines that were written whole
-        stay.
+        stay. Raises InfrastructureError, and writes nothing, for a record that no reader would
+        take.
         """
         lines = [line(seq, content) for seq, content in enumerate(records, self.seq + 1)]
+        try:
+            for text in lines:
+                checked(orjson.loads(text))
+        except ValueError as error:
+            raise InfrastructureError(
+                f"{self.path}: {error}: a defect of RODS; nothing was written; please report it"
+            ) from error
         return self.append_lines(b"".join(lines), self.seq + len(lines))
 
     def append_lines(

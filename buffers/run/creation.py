@@ -34,7 +34,7 @@ from rods.environments import addressed
 from rods.environments.base import Environment, parameters, reference
 from rods.environments.loading import Environments
 from rods.episode.rewards import COMPARES_CALLS
-from rods.errors import UserError, disk_error
+from rods.errors import UserError, complain, disk_error
 from rods.extension import Door
 from rods.faults import Reason
 from rods.gates.ground_truth import replay, unjudgeable
@@ -127,17 +127,55 @@ def create_run(
 
 def open_or_create(path: Path | str, config_file: Path | str | None) -> Run:
     """The run in `path`, created with the tasks that `config_file` names where there is none,
-    joined where another process was faster. Raises UserError, and RefusedError where a run of
-    another identity is there."""
+    joined where another process was faster. Of one that is there a person is told where its file of
+    tasks says otherwise by now. Raises UserError, and RefusedError where a run of another identity
+    is there."""
     path = Path(path)
-    if config_file is None:
-        return Run.open(path)
-    config_file = Path(config_file)
-    config = read_config(config_file)
-    if runfolder.exists(path):
-        return Run.open(path, config)
-    tasks = load_tasks(config.data, config_file.parent, train_needed=config.pool_slots > 0)
-    return create_run(path, config, tasks, folders=[beside(config.data, config_file.parent)])
+    folder = Path() if config_file is None else Path(config_file).parent
+    config = None if config_file is None else read_config(Path(config_file))
+    if config is None or runfolder.exists(path):
+        run = Run.open(path, config)
+        if changes := changed_tasks(run, folder):
+            complain(str(path), changes)
+        return run
+    tasks = load_tasks(config.data, folder, train_needed=config.pool_slots > 0)
+    return create_run(path, config, tasks, folders=[beside(config.data, folder)])
+
+
+def changed_tasks(run: Run, folder: Path) -> str:
+    """What the file that the tasks of `run` were read from, named from `folder`, says otherwise
+    now, and what to do; empty where it is as it was, or not there."""
+    data = run.config.data
+    file = folder / data.tasks
+    if run.manifest.get("parent") or not file.is_file():
+        return ""  # a fork's tasks stand in no file
+    if file.stat().st_ctime < run.manifest.get("created", 0):
+        return ""  # there may be a million tasks
+    try:
+        given = load_tasks(data, folder, train_needed=False)
+    except UserError as error:
+        what = str(error)
+    else:
+        before = {task.id: task for task in run.tasks}
+        after = {task.id: task for task in given}
+        gone = [task for task in run.tasks if task.id not in after]
+        new = [task for task in given if task.id not in before]
+        counts = Counter(added=len(new), removed=len(gone))
+        for task in new:
+            same = (
+                old for old in gone if task.texts == old.texts or task.goal_calls == old.goal_calls
+            )
+            if (old := next(same, None)) is not None:
+                gone.remove(old)
+                counts.update(added=-1, removed=-1, changed=1)
+        numbers = [f"{count} {how}" for how, count in counts.items() if count]
+        if not numbers:
+            return ""
+        what = f"{file} has changed since the run was made: {', '.join(numbers)}"
+    return (
+        f"note: {what}; the run keeps the tasks that it began with → `rods up NEW --config FILE` "
+        f"begins one with those of the file"
+    )
 
 
 def check(config: Config, tasks: Sequence[AnyTask], environments: Environments) -> list[str]:

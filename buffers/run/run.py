@@ -234,7 +234,7 @@ class Run:
             )
         config = config or written.lasting_as(recorded)
         environments = Environments(config.operation.sandbox, path)
-        tasks = list(read_tasks(path / runfolder.TASKS))
+        tasks = read_tasks(path / runfolder.TASKS)
         return Run(path, config, manifest, tasks, environments, len(extended))
 
     def log_start(self, process: str, **facts: Any) -> None:
@@ -288,7 +288,8 @@ class Run:
                 raise self.refused(
                     f"environment {name!r} is version {installed}, the run was created with "
                     f"{recorded}",
-                    "install that version, or start a new run",
+                    f"install that version, or go on with what still holds in a new run: `rods "
+                    f"trainer fork {self.path} NEW`",
                 )
 
 

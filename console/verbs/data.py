@@ -11,6 +11,7 @@ from cyclopts.types import PositiveFloat
 
 from rods.analysis.containment import read_json
 from rods.buffers.log.disk import replace as write_whole
+from rods.buffers.run.runfolder import exists
 from rods.canonical import JsonObject
 from rods.commands import Json
 from rods.console.output import print_checked, print_result
@@ -77,6 +78,12 @@ def rehash_tasks(
         out: Write here instead of into the file itself.
         trust: Run the code of worlds that the tasks name, whoever wrote it.
     """
+    if exists(run := file if file.is_dir() else file.parent) and (out is None or file == run):
+        raise UserError(
+            "a run's tasks never change",
+            where=run,
+            remedy=f"`rods trainer fork {run} NEW` takes those that still hold into a new run",
+        )
     report, lines = rehashed(file, Environments(trust=trust))
     if report.ok:
         write_whole(out or file, lines)

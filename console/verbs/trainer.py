@@ -66,7 +66,9 @@ def fork(
 ) -> None:
     """Start a new run from another one's originals and active variants, with empty logs.
 
-    With --config the new run gets another identity; otherwise it has the old one's.
+    With --config the new run gets another identity; otherwise it has the old one's. Where a world
+    has changed since, its tasks are replayed: those that still hold are taken along for the world
+    as it is, the others are listed.
 
     Args:
         new: The folder of the new run.
@@ -84,14 +86,20 @@ def fork(
     step = newest.position.step if newest else None
     policy = "" if step is None else f" and the policy of step {step}"
     tasks = len(fresh.training)
-    result = {
-        "run": str(new),
-        "parent": fresh.manifest["parent"],
-        "tasks": tasks,
-        "weights_of_step": step,
-    }
+    parent = fresh.manifest["parent"]
+    result = {"run": str(new), "parent": parent, "tasks": tasks, "weights_of_step": step}
+    renewed = len(parent["renewed"])
+    left_out = parent["left_out"]
     print_result(
-        as_json, result, f"{new}: {tasks} training tasks{policy} from {run}; {_started(fresh)}"
+        as_json,
+        result,
+        f"{new}: {tasks} training tasks{policy} from {run}; {_started(fresh)}",
+        [f"  {renewed} tasks were replayed in the world as it is, and hold"] if renewed else [],
+        [f"  {len(left_out)} were left out, since they hold no more:"] if left_out else [],
+        (
+            f"    {left['task']} ({left['origin']}, {left['split']}): {left['why']}"
+            for left in left_out
+        ),
     )
 
 

@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import IO
 
 from rods.buffers.run.creation import open_or_create
-from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import exists
 from rods.commands import Json, check_libraries
 from rods.config import read_config
@@ -50,7 +49,8 @@ def up(
 
     Creates the run when the folder does not exist yet, continues it otherwise. Ctrl-C or SIGTERM
     stop both cleanly; the same command goes on. --steps lets a run that is there go on longer.
-    Exits 0 when the run is finished, 5 when it was stopped, else with the trainer's code.
+    Ends with what was written and what was not. Exits 0 when the run is finished, 5 when it was
+    stopped, else with the trainer's code.
     """
     if steps is not None:
         from rods.console.verbs.trainer import lengthened
@@ -60,7 +60,7 @@ def up(
         check_libraries(read_config(config).policy.kind)
         open_or_create(run, config)
     elif exists(run):
-        check_libraries(Run.open(run).config.policy.kind)
+        check_libraries(open_or_create(run, None).config.policy.kind)
     else:
         raise UserError("no run there", where=run, remedy="create it: add --config FILE")
     progress = Progress(run)
@@ -79,7 +79,11 @@ def up(
                 view.say("stopping both processes…")
         finally:
             supervisor.stop()
-        view.look(finished=True)
+        end = view.look(finished=True)
+        for line in end.written() if end.step else ():
+            view.say(line)
+        for note in progress.notes():
+            view.say(f"note: {note}")
         code = EXIT_REQUEUE if supervisor.code is None else supervisor.code
         words = {
             EXIT_OK: "the run is finished",

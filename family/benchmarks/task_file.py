@@ -44,7 +44,7 @@ class TaskFile(Benchmark):
 
     def tasks(self) -> list[AnyTask]:
         assert self.path is not None
-        return list(read_tasks(self.path))
+        return read_tasks(self.path)
 
     def kind(self, task: AnyTask) -> str:
         return task.type

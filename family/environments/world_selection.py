@@ -58,7 +58,7 @@ def select_tasks(
         alike: The worlds most or least like the held-out, not drawn ones.
     """
     other = () if without is None else read_tasks(without)
-    tasks = list(read_tasks(file))
+    tasks = read_tasks(file)
     barred = {task.environment.name for task in other if task.split not in HELD_OUT_SPLITS}
     trained = [
         task

@@ -62,7 +62,7 @@ def export(
     counts: Mapping[str, int]
     tables = None if format in own and run.is_file() else _Tables(Run.open(run))
     tasks = (
-        list(read_tasks(run))
+        read_tasks(run)
         if tables is None
         else [tables.state.task(task) for task in tables.state.active]
     )

@@ -196,6 +196,15 @@ def replayed(environment: Environment, task: Task) -> tuple[Results | None, list
     return results, faults(environment, task, results) or idle
 
 
+def unheld(environment: Environment, task: AnyTask) -> list[Reason]:
+    """Why the task cannot be trained on in its environment: its tools do not fit, or its ground
+    truth or goal does not hold; empty when it can. Raises InfrastructureError, see `run`."""
+    if isinstance(task, OpenTask):
+        return unjudgeable(environment, task)
+    assert isinstance(task, Task)
+    return tools(environment, task) or replay(environment, task)
+
+
 def misjudged(environment: Environment, task: Task, results: Results) -> list[Reason]:
     """The calls that run here, and that the environment's official checker would hold against its
     own ground truth."""

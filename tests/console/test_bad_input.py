@@ -6,12 +6,15 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from rods.errors import MOST_SAID
+from rods.tasks import write_task_file
 from tests.console.conftest import CONFIG, rods
+from tests.environments import desk_tasks
 
 
 def refused(*arguments: str | Path, code: int = 2, stdin: str = "", cwd: Path | None = None) -> str:
@@ -197,6 +200,15 @@ def test_an_unknown_environment() -> None:
     assert "no module 'atlantis'" in refused("env", "check", "atlantis:factory")
 
 
+def test_the_tasks_of_a_run_are_not_rehashed_in_their_place(run_copy: Path) -> None:
+    file = run_copy / "tasks.jsonl"
+    before = file.read_bytes()
+    for named in (run_copy, file):
+        done = rods("data", "rehash", named)
+        assert done.returncode == 2 and f"rods trainer fork {run_copy} NEW" in done.stderr
+    assert file.read_bytes() == before
+
+
 def test_a_changed_task_file_in_a_run(run_copy: Path) -> None:
     path = run_copy / "tasks.jsonl"
     path.write_text("\n".join(path.read_text().splitlines()[1:]) + "\n")
@@ -319,3 +331,30 @@ def test_a_manifest_with_a_field_of_another_kind(run_copy: Path, key: str, value
     path.write_text(json.dumps(json.loads(path.read_text()) | {key: value}))
     said = refused("status", run_copy)
     assert f"manifest.{key}" in said and "→ restore it" in said
+
+
+def test_a_task_file_that_changed_is_told_and_the_run_keeps_its_tasks(tmp_path: Path) -> None:
+    file = tmp_path / "tasks.jsonl"
+    tasks = list(desk_tasks(7, 12, 4))
+    write_task_file(tasks, file)
+    config = tmp_path / "run.toml"
+    given = CONFIG.replace('tasks = "desk"\ntrain = 16\nheld_out = 12', f'tasks = "{file.name}"')
+    config.write_text(given.replace("steps = 14", "steps = 1"))
+    run = tmp_path / "run"
+    new = ("trainer", "new", run, "--config", config)
+    assert rods(*new).returncode == 0
+    assert not rods(*new).stderr
+    other = desk_tasks(8, 3, 1)
+    changed = replace(tasks[1], script=tuple(f"{text} Thanks." for text in tasks[1].script), id="")
+    write_task_file([tasks[0], changed, *tasks[4:], *other[:3]], file)
+    done = rods(*new)
+    assert done.returncode == 0
+    assert "3 added, 2 removed, 1 changed; the run keeps the tasks" in done.stderr
+    assert "`rods up NEW --config FILE`" in done.stderr
+    assert json.loads(rods(*new, "--json").stdout)["originals"] == 12
+    done = rods("up", run, cwd=tmp_path)  # the file is looked for from where one stands
+    assert done.returncode == 0 and "3 added" in done.stderr
+    file.write_text("{}\n")
+    assert "rods data check" in rods(*new).stderr
+    write_task_file(tasks, file)
+    assert not rods(*new).stderr

@@ -198,6 +198,7 @@ def test_from_step_takes_later_steps_back(run: Path) -> None:
         ),
         ('{"end_step":0}\n', ["line 1", "whole numbers from 1"]),
         ('{"end_step":1,"epoch":5}\n', ["epoch 5 is not open"]),
+        ('{"end_step":1,"epoch":false}\n', ["epoch False is not open"]),
         ('{"end_step":1,"policy_step":"0"}\n', ["line 1", "policy_step is '0'"]),
         ('{"end_step":1}\n', ["no groups"]),
     ],

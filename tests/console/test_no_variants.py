@@ -19,7 +19,7 @@ from rods.environments.base import reference
 from rods.observations import Group, Rollout
 from rods.tasks import AnyTask, Task, task_lines
 from rods.worlds import desk
-from tests.buffers.world import SyncDaemonLog, make_run
+from tests.buffers.world import PICKED, Players, SyncDaemonLog, make_run, variants
 from tests.console.conftest import CONFIG, rods
 from tests.console.test_up import started
 from tests.environments import load
@@ -115,6 +115,28 @@ def test_it_is_said_at_once_that_the_first_seeds_gave_no_variant(tmp_path: Path)
         )
         daemon.finished(picks[1], ["a"], 0)
         assert not notes()
+
+
+def test_the_end_says_what_was_written_and_what_was_not(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", sync="lockstep")
+    tasks = run.tasks[:4]
+    with TrainerLog(run) as trainer, closing(SyncDaemonLog(run)) as daemon:
+        trainer.start()
+        players = Players(run, trainer, None)
+        players.epoch(0, steps=2)
+        daemon.picked(1, 0, [{"task": task.id} | PICKED for task in tasks])
+        picks = [f"1-{task.id}" for task in tasks]
+        daemon.expanded(picks[0], 0, variants()[0], {"generation": 1})
+        daemon.finished(picks[0], [variants()[0].id], 0)
+        daemon.finished(picks[1], [], 1, why="plan_unreadable")
+    assert [*Progress(run.path).poll().written()] == [
+        "written: 1 variants from 4 seeds; 0 injected, 0 refused, 1 staged for the next epoch",
+        "not written: 1 discarded (1 plan unreadable)",
+        "not written: 2 seeds were picked, and the trainer ended before their variants were there; "
+        "the next start goes on with them",
+        "not looked at: seeds of the last 1 steps, since the trainer ended before the daemon came "
+        "to them",
+    ]
 
 
 @pytest.mark.slow

@@ -166,7 +166,9 @@ def test_a_second_up_beside_the_first_is_refused(tmp_path: Path, config: Path) -
 def test_a_finished_run_is_finished_at_once(finished_run: Path) -> None:
     done = rods("up", finished_run)
     assert done.returncode == 0
-    assert "the run is finished" in done.stdout
+    *_, written, last = [line for line in done.stdout.splitlines() if "note:" not in line]
+    assert written.startswith("  written: ") and "staged for the next epoch" in written
+    assert last == "  the run is finished"
 
 
 @pytest.mark.slow

@@ -464,7 +464,8 @@ def test_it_says_that_the_run_is_finished(tmp_path: Path) -> None:
         trainer.play(1)
         until(lambda: state(run.path) == "run finished")
         _, _, errors = daemon.stop()
-    assert errors.count("run finished") == 1 and idle(run.path, 2)
+    assert errors.count("the run is finished at step 2") == 1 and "this daemon stays" in errors
+    assert errors.count('"run finished"') == 1 and idle(run.path, 2)
 
 
 def test_it_leaves_when_the_trainer_has_been_gone_for_long(tmp_path: Path) -> None:

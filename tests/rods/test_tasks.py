@@ -32,7 +32,7 @@ def test_json_round_trip_keeps_id_and_bytes(tmp_path):
     path.write_bytes(
         task_lines([make(split="test", provenance={"why": "x"}), make(script=("a", "b", "c"))])
     )
-    read = list(read_tasks(path))
+    read = read_tasks(path)
     assert task_lines(read) == path.read_bytes()
     assert read[0] == make(split="test", provenance={"why": "x"})
 
@@ -84,7 +84,7 @@ def test_tasks_hold_little_more_than_their_lines(tmp_path):
     path.write_bytes(task_lines(map(large, range(400))))
     tracemalloc.start()
     try:
-        tasks = list(read_tasks(path))
+        tasks = read_tasks(path)
         held = tracemalloc.get_traced_memory()[0]
     finally:
         tracemalloc.stop()
@@ -109,7 +109,7 @@ def test_what_a_task_says_of_its_reads_is_part_of_it_and_of_schema_2(tmp_path):
     path = tmp_path / "tasks.jsonl"
     tasks = [make(reads=reads) for reads in ("asked", "all", "state", ((0, 0), (2, 0)), ())]
     path.write_bytes(task_lines([make(), *tasks]))
-    assert list(read_tasks(path)) == [make(), *tasks]
+    assert read_tasks(path) == [make(), *tasks]
     records = [orjson.loads(line) for line in path.read_bytes().splitlines()]
     assert [record["schema"] for record in records] == [1, 2, 2, 2, 2, 2]
     assert [record["goal"].get("reads") for record in records] == [
@@ -159,7 +159,7 @@ def test_a_bad_line_is_named_with_file_and_line(tmp_path, edit, complaint):
     edit(record)
     path.write_bytes(task_lines([make(state=None)]) + b"\n" + orjson.dumps(record) + b"\n")
     with pytest.raises(UserError) as error:
-        list(read_tasks(path))
+        read_tasks(path)
     assert (
         f"{path}:3" in str(error.value)
         and complaint in str(error.value)
@@ -171,9 +171,9 @@ def test_duplicate_ids_and_missing_files_are_refused(tmp_path):
     path = tmp_path / "tasks.jsonl"
     path.write_bytes(task_lines([make(), make()]))
     with pytest.raises(UserError, match="repeats line 1"):
-        list(read_tasks(path))
+        read_tasks(path)
     with pytest.raises(UserError, match="cannot read the task file"):
-        list(read_tasks(tmp_path / "none.jsonl"))
+        read_tasks(tmp_path / "none.jsonl")
 
 
 @pytest.mark.parametrize(

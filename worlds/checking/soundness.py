@@ -59,7 +59,10 @@ def faults(catalogue: Catalogue, environment: Environment) -> list[str]:
         ("supply", book.supply.keys(), families, "family"),
         ("again", book.again.keys(), families, "family"),
     ):
-        lines += [f"{label} names the unknown {what} {name!r}" for name in sorted(listed - there)]
+        known = f"known are {', '.join(sorted(there)) or 'none'}"
+        lines += [
+            f"{label} names the unknown {what} {name!r}: {known}" for name in sorted(listed - there)
+        ]
     if book.vague.keys() != book.supply.keys():
         lines.append(f"vague and supply differ in {sorted(book.vague.keys() ^ book.supply.keys())}")
     for label, table in (("vague", book.vague), ("supply", book.supply), ("again", book.again)):

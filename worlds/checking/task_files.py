@@ -41,6 +41,7 @@ from rods.worlds.checking import CheckReport, Fault
 from rods.worlds.checking.twins import Twins
 
 Found = tuple[str, str, str]  # field, what, remedy
+OF_WORLDS = ("environment.name", "environment.hash")  # fields whose faults are those of many tasks
 _TABLES = module_table(__file__)
 EXAMPLES: dict[str, str] = {
     "schema": f'"schema": {SCHEMA}',
@@ -100,7 +101,7 @@ def check_file(
     for number, record, broken in _records(path):
         records += 1
         faults_here = broken or record_faults(record)
-        # an edited task: what else is wrong with it counts more
+        # an edited task: what else is wrong with it counts more, and is said first
         if all(field == "id" for field, *_ in faults_here):
             task = AnyTask.from_json(without(record, "id"))
             if task.id in tasks:
@@ -108,7 +109,7 @@ def check_file(
                 faults_here.append(("", what, "remove one of the two lines"))
             else:
                 tasks[task.id] = (number, task)
-                faults_here += _world_faults(task, worlds)
+                faults_here = [*_world_faults(task, worlds), *faults_here]
                 world = worlds[task.environment.name]
                 if not faults_here and isinstance(task, Task) and not isinstance(world, tuple):
                     with suppress(Exception):  # what a world raises, `rods env check` names
@@ -161,14 +162,12 @@ def rehashed(path: Path, environments: Environments) -> tuple[CheckReport, bytes
 
 
 def _once(all_faults: Sequence[Fault]) -> list[Fault]:
-    """The faults, but a world that has changed is said where it is first met, with the number of
-    tasks."""
-    same = Counter(
-        (fault.what, fault.remedy) for fault in all_faults if fault.field == "environment.hash"
-    )
+    """The faults, but what is wrong with a world, or asked for it, is said where it is first met,
+    with the number of tasks."""
+    same = Counter((fault.what, fault.remedy) for fault in all_faults if fault.field in OF_WORLDS)
     merged: list[Fault] = []
     for fault in all_faults:
-        count = same.pop((fault.what, fault.remedy), 0) if fault.field == "environment.hash" else 1
+        count = same.pop((fault.what, fault.remedy), 0) if fault.field in OF_WORLDS else 1
         if count > 1:
             fault = replace(fault, what=f"{fault.what} (so in {count} tasks)")
         merged += [fault] if count else []

@@ -58,7 +58,7 @@ def select(
             other.write_bytes(task_lines(without))
             options["without"] = other
         select_tasks(file, out, **options)
-        return list(read_tasks(out))
+        return read_tasks(out)
 
 
 def names(tasks: Sequence[AnyTask]) -> set[str]:
@@ -113,6 +113,6 @@ def test_the_verb_writes_the_selection(tmp_path: Path, capsys: pytest.CaptureFix
     told = ["--worlds", "6", "--without", str(first), "--mode", "asked", "--alike", "least"]
     assert rods(["data", "select", str(file), str(out), *told]) == 0
     assert f"{6 * 2 + len(HELD_OUT)} tasks in" in capsys.readouterr().out
-    given = select(TASKS, worlds=6, without=list(read_tasks(first)), mode="asked", alike="least")
-    assert list(read_tasks(out)) == given
+    given = select(TASKS, worlds=6, without=read_tasks(first), mode="asked", alike="least")
+    assert read_tasks(out) == given
     assert rods(["data", "select", str(file), str(out), "--worlds", "99"]) == 2

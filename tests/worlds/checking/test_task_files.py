@@ -149,6 +149,7 @@ def test_an_edited_task_is_told_what_renews_its_id_and_what_else_is_wrong_with_i
     path = tmp_path / "tasks.jsonl"
     report = check(tmp_path, {**record(), "id": "0" * 20}, {**record(goal=wrong), "id": "1" * 20})
     assert fields(report) == {(1, "id"), (2, "id"), (2, "goal.calls")}
+    assert [fault.field for fault in report.faults] == ["id", "goal.calls", "id"]
     assert all("rods data rehash" in fault.remedy for fault in report.faults if fault.field == "id")
     path.write_bytes(orjson.dumps({**record(), "id": "0" * 20}))
     assert rehashed(path, ENVIRONMENTS)[0].facts == {"tasks": 1, "new hashes": 0, "new ids": 1}
@@ -161,6 +162,16 @@ def test_a_world_that_has_changed_is_one_fault_with_the_number_of_tasks(tmp_path
     )
     assert fields(report) == {(1, "environment.hash")} and len(report.faults) == 1
     assert report.faults[0].what.endswith("(so in 3 tasks)")
+
+
+def test_a_world_that_is_not_trusted_is_one_fault_with_the_number_of_tasks(tmp_path):
+    name = {"name": str(tmp_path / "world.py:environment"), "hash": "0"}
+    path = tmp_path / "tasks.jsonl"
+    tasks = (record(environment=name, state={"counters": {"tea": n}}) for n in range(3))
+    path.write_bytes(b"\n".join(map(orjson.dumps, tasks)))
+    (fault,) = check_file(path, Environments(trust=False)).faults
+    assert fault.field == "environment.name" and fault.what.endswith("(so in 3 tasks)")
+    assert "--trust" in fault.remedy
 
 
 def test_overlaps_of_the_given_splits_are_noted_and_no_fault(tmp_path):
