@@ -32,7 +32,7 @@ from rods.buffers.trainer_log import TrainerLog
 from rods.canonical import JsonMapping, JsonObject, frozen
 from rods.errors import UserError
 from rods.logs import log
-from rods.observations import Group, Record, Role
+from rods.observations import Group, Record, Role, millionths
 from rods.rules import order
 from rods.rules.curriculum import scheduled
 from rods.tasks import AnyTask
@@ -60,11 +60,14 @@ class DrawnTask:
         did. Raises UserError for others."""
         try:
             earned = [None if each is None else float(each) for each in rewards] or [None]
-        except (TypeError, ValueError) as error:
+            for each in earned:
+                millionths(reward_range[0] if each is None else each, *reward_range)
+        except (TypeError, ValueError, OverflowError) as error:
             raise UserError(
-                f"rewards are {rewards!r}",
+                f"rewards are {rewards!r}: {error}",
                 where=f"task {self.task.id}",
-                remedy="give a list of numbers, with None for a rollout that broke",
+                remedy=f"give a list of numbers in the range {reward_range}, with None for a "
+                "rollout that broke",
             ) from error
         rollouts = [
             {"end": "infrastructure"} if each is None else {"reward": each} for each in earned
