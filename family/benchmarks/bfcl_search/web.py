@@ -28,6 +28,7 @@ from rods.errors import InfrastructureError, UserError
 from rods.family.benchmarks.bfcl.harness import taken
 from rods.family.benchmarks.bfcl.questions import executed
 from rods.family.benchmarks.workers import worker
+from rods.known_keys import remember_address
 from rods.llm.connections import Key, read_reply
 from rods.worlds.bfcl import wheel
 from rods.worlds.bfcl.classes import SOURCES
@@ -82,6 +83,7 @@ class Web:
     def __init__(
         self, url: str, key: str, patience: float, reachable: Callable[[str], bool] = public
     ) -> None:
+        remember_address(url)
         self.url = url
         self.patience = patience
         self._key = key
