@@ -14,8 +14,8 @@ from rods.config import Config
 from rods.daemon.attempt_worker import AttemptWorker
 from rods.daemon.compute import LostWorker, WorkItem
 from rods.errors import UserError
-from rods.known_keys import remember_address
 from rods.gates.similarity import SimilarityIndex
+from rods.known_keys import remember_address
 
 try:
     import ray

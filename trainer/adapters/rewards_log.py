@@ -5,7 +5,6 @@ reward that no step may have is refused before it is put down."""
 import os
 import shutil
 import socket
-from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from threading import Lock
