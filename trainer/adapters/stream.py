@@ -39,6 +39,8 @@ from rods.tasks import AnyTask
 from rods.trainer.reporters import Reporters, gauges
 from rods.trainer.reports import check_by_records, check_policy_step, close_step, due
 
+MOST_DRAWN = 1_000_000  # steps of a run, and places of one of them
+
 
 @frozen
 class DrawnTask:
@@ -145,11 +147,11 @@ class TaskStream(AbstractContextManager["TaskStream"]):
         number and at the end of the curriculum.
         """
         for name, number in (("step", step), ("n", 1 if n is None else n)):
-            if type(number) is not int or number < 1:
+            if type(number) is not int or not 1 <= number <= MOST_DRAWN:
                 raise UserError(
-                    f"{name} is {number!r}",
+                    f"{name} is {str(number)[:80]}",
                     where=self.run.path,
-                    remedy="give a whole number from 1",
+                    remedy=f"give a whole number from 1 to {MOST_DRAWN:,}",
                 )
         size = self._size(step) if n is None else n
         following = self.step + len(self._sizes) + 1
