@@ -325,12 +325,12 @@ class Update:
         fields = present(entropy=record.get("entropy"), gradient_norm=record.get("gradient_norm"))
         for name, value in fields.items():
             if _number(value, name) < 0:
-                raise ValueError(f"{name} is {value!r}; it must be at least 0")
+                raise ValueError(f"{name} is {value!r}; it must be a finite number, at least 0")
         return Update(**fields)
 
 
 def _number(value: Any, name: str) -> float:
     """`value`, if it is a finite number. Raises ValueError that names it."""
     if type(value) not in (float, int) or not abs(value) <= sys.float_info.max:
-        raise ValueError(f"{name} is {str(value)[:80]}; it must be a finite number")
+        raise ValueError(f"{name} is {value!r:.80}; it must be a number, and finite")
     return float(value)

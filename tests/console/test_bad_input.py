@@ -319,3 +319,22 @@ def test_a_manifest_with_a_field_of_another_kind(run_copy: Path, key: str, value
     path.write_text(json.dumps(json.loads(path.read_text()) | {key: value}))
     said = refused("status", run_copy)
     assert f"manifest.{key}" in said and "→ restore it" in said
+
+
+def test_a_key_that_a_line_names_twice_is_refused_wherever_lines_are_read(
+    run_copy: Path, tmp_path: Path
+) -> None:
+    """One reader would take the first value, another one the last."""
+    line, *others = (run_copy / "tasks.jsonl").read_text().splitlines()
+    file = tmp_path / "tasks.jsonl"
+    for twice in (line[:-1] + ',"type":"base"}', line[:-1] + ',"\\u0074ype":"base"}'):
+        file.write_text("\n".join([twice, *others]) + "\n")
+        checked = rods("data", "check", file)
+        assert checked.returncode == 1 and "names a key twice: 'type'" in checked.stdout
+        config = tmp_path / "run.toml"
+        config.write_text(f'[data]\ntasks = "{file}"\n')
+        assert "names a key twice: 'type'" in refused(
+            "trainer", "new", tmp_path / "x", "--config", config
+        )
+    reported = '{"task":"a","task":"b","rollouts":[]}\n'
+    assert "names a key twice: 'task'" in refused("trainer", "observe", run_copy, stdin=reported)

@@ -220,10 +220,10 @@ def test_a_page_is_read_in_encodings_of_the_web_alone(web: WebStub) -> None:
     answers = {
         name: json.loads(_fetched(searcher, f"{web.url}/written/{name}").text) for name in names
     }
-    for name, answer in answers.items():
-        assert answer.keys() <= {"content", "error"}
-        assert name not in here or answer == {"content": "a page"}
-        assert name not in {*others, *packed} or "which is not read" in answer["error"]
+    for name, told in answers.items():
+        assert told.keys() <= {"content", "error"}
+        assert name not in here or told == {"content": "a page"}
+        assert name not in {*others, *packed} or "which is not read" in told["error"]
     assert not searcher.trouble
 
 
