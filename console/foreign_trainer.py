@@ -17,14 +17,13 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from rods.buffers.merging.merger import Epoch, Merger
 from rods.buffers.run.run import Run
 from rods.buffers.state import read_state
 from rods.buffers.trainer_log import TrainerLog
 from rods.canonical import JsonObject, frozen
 from rods.errors import UserError
+from rods.model_json import exact
 from rods.observations import EpisodeReward, Record, Role, Update
 from rods.rules.curriculum import scheduled, stage_rules
 from rods.tasks import AnyTask
@@ -171,9 +170,10 @@ def _parse(line: Any, where: str) -> Record:
     """The object on a line, or the one that was given. Raises UserError."""
     remedy = "give objects (mappings), or lines with a JSON object each"
     try:
-        record = orjson.loads(line) if isinstance(line, bytes | str) else line
-    except orjson.JSONDecodeError as error:
-        raise UserError(f"not JSON ({error.msg})", where=where, remedy=remedy) from error
+        text = line.decode() if isinstance(line, bytes) else line
+        record = exact(text) if isinstance(text, str) else text
+    except ValueError as error:
+        raise UserError(f"not JSON ({error})", where=where, remedy=remedy) from error
     if not isinstance(record, Mapping):
         raise UserError(
             f"a record is a {type(record).__name__}, not an object: {record!r}",

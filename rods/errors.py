@@ -16,6 +16,8 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rods.known_keys import without_keys
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -52,9 +54,12 @@ DISK_ERRORS = (  # what a person can mend: numbers of errors, what is said, the 
 
 
 class RodsError(Exception):
-    """Base of everything that RODS raises on purpose."""
+    """Base of everything that RODS raises on purpose. It repeats what others say, but no key."""
 
     exit_code = EXIT_FAILED
+
+    def __init__(self, *words: object) -> None:
+        super().__init__(*(without_keys(word) if type(word) is str else word for word in words))
 
 
 class UserError(RodsError):
@@ -63,8 +68,8 @@ class UserError(RodsError):
     exit_code = EXIT_USER
 
     def __init__(self, what: str, *, where: "str | Path" = "", remedy: str = "") -> None:
-        self.what = what
-        self.where = str(where)
+        self.what = without_keys(what)
+        self.where = without_keys(str(where))
         self.remedy = remedy
         parts = [f"{where}: {what}" if where else what]
         if remedy:
@@ -149,9 +154,9 @@ def first_fault(error: "ValidationError") -> str:
 
 
 def plain(text: str) -> str:
-    """`text` with control characters but newline and tab replaced: what others say must not steer a
-    terminal."""
-    return "".join(c if c in "\n\t" or c.isprintable() else "�" for c in text)
+    """`text` without keys, and with control characters but newline and tab replaced: what others
+    say must not steer a terminal."""
+    return "".join(c if c in "\n\t" or c.isprintable() else "�" for c in without_keys(text))
 
 
 def say(text: str, *, aside: bool = False) -> None:

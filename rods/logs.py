@@ -16,6 +16,7 @@ import orjson
 
 from rods.errors import MOST_SAID, mute_stderr, plain
 from rods.files import descriptor_of
+from rods.known_keys import remember_environment, without_keys
 
 # levels of an event's values, and entries of each
 DEEPEST = 4
@@ -33,6 +34,7 @@ def configure(process: str, level: str = "info", *, folder: Path | None = None) 
     error."""
     import structlog  # late, as in Logger
 
+    remember_environment()
     file: TextIO | None = None
     if folder is not None:
         folder.mkdir(exist_ok=True)
@@ -81,7 +83,7 @@ def _harmless(logger: Any, name: str, event: Any) -> Any:
     """A processor: the event without what could steer a terminal or fill a disk. Of a traceback the
     end stays."""
     if "exception" in event:
-        event["exception"] = event["exception"][-MOST_SAID:]
+        event["exception"] = without_keys(event["exception"])[-MOST_SAID:]
     return _short(event, DEEPEST)
 
 
@@ -94,7 +96,7 @@ def _short(value: Any, deep: int) -> Any:
         }
     if deep and isinstance(value, (list, tuple)):
         return [_short(item, deep - 1) for item in value[:MOST_ITEMS]]
-    text = str(value)
+    text = without_keys(str(value))  # whole: of one that is cut no part may stay
     return plain(text[:MOST_SAID]) + ("…" if len(text) > MOST_SAID else "")
 
 

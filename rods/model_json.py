@@ -40,6 +40,11 @@ def read_exact(text: str) -> Any:
     bits."""
     if _nested_deeper(text, MAX_DEPTH):
         raise ValueError(f"nested deeper than {MAX_DEPTH}: write it flatter")
+    return exact(text)
+
+
+def exact(text: str) -> Any:
+    """The same of a text that need not be flat: a line that a person or a program wrote."""
     value = orjson.loads(text)
     # A key that came twice leaves its quotes out of what is written again; escapes (\u0022) could
     # make up for them.

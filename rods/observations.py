@@ -3,6 +3,7 @@ Progress is two integers, so that means are exact. A rollout is *valid* unless i
 or met an infrastructure failure."""
 
 import math
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, field
 from typing import Any, Literal, get_args
@@ -25,6 +26,8 @@ FORMAT_REWARDS: frozenset[RewardKind] = frozenset({"format", "format_codes"})
 Role = Literal["active", "retest", "drawn"]
 ROLES: tuple[Role, ...] = get_args(Role)
 LARGEST = 1e6  # advantage of a rollout that is believed
+WHOLE = 1 << 53  # below it every reader of JSON takes a number for a whole one
+LONGEST_NAME = 300  # characters of what a group names
 # the parts of its range that a `value` is counted in, so that its sums are exact, too
 MILLIONTHS = 1_000_000
 
@@ -149,7 +152,7 @@ def _count(record: JsonMapping, name: str, most: int | None = None) -> int | Non
     from 0 to `most`."""
     value = record.get(name)
     if value is not None and (
-        type(value) is not int or value < 0 or (most is not None and value > most)
+        type(value) is not int or not 0 <= value < (WHOLE if most is None else most + 1)
     ):
         raise ValueError(
             f"{name} is {value!r}; it must be a whole number, "
@@ -226,8 +229,8 @@ class Group:
         try:
             reward = record["reward"]
             stage = record["stage"]
-            if type(stage) is not int:
-                raise ValueError(f"stage is {stage!r}; it must be a whole number")
+            if type(stage) is not int or not 0 < stage < WHOLE:
+                raise ValueError(f"stage is {stage!r}; it must be a whole number from 1")
             rollouts = tuple(Rollout.from_json(item) for item in record["rollouts"])
             low, high = (
                 _number(bound, "a bound of the reward's range") for bound in reward["range"]
@@ -260,10 +263,16 @@ class Group:
             if group.reward == "value":
                 _check_value(rollout, low, high)
         for name in ("task", "interface", "lineage"):
-            if not isinstance(record.get(name, ""), str):
-                raise ValueError(f"{name} is {record[name]!r}; it must be a name")
+            value = record.get(name, "")
+            if not (isinstance(value, str) and value.isprintable() and len(value) <= LONGEST_NAME):
+                raise ValueError(
+                    f"{name} is {str(value)[:80]!r}; it must be a name of at most {LONGEST_NAME} "
+                    "printable characters"
+                )
         if not rollouts:
             raise ValueError("a group needs at least one rollout")
+        if math.lcm(*(rollout.expected for rollout in rollouts)) >= WHOLE:
+            raise ValueError("the expected turns of its rollouts have no common multiple in reach")
         if group.reward not in REWARD_KINDS:
             raise ValueError(f"unknown reward kind {group.reward!r}")
         if group.role not in ROLES:
@@ -315,13 +324,13 @@ class Update:
         """Raises ValueError naming the field at fault."""
         fields = present(entropy=record.get("entropy"), gradient_norm=record.get("gradient_norm"))
         for name, value in fields.items():
-            if not (math.isfinite(_number(value, name)) and value >= 0):
+            if _number(value, name) < 0:
                 raise ValueError(f"{name} is {value!r}; it must be a finite number, at least 0")
         return Update(**fields)
 
 
 def _number(value: Any, name: str) -> float:
-    """`value`, if it is a number. Raises ValueError that names it."""
-    if type(value) is not float and type(value) is not int:
-        raise ValueError(f"{name} is {value!r}; it must be a number")
+    """`value`, if it is a finite number. Raises ValueError that names it."""
+    if type(value) not in (float, int) or not abs(value) <= sys.float_info.max:
+        raise ValueError(f"{name} is {value!r:.80}; it must be a number, and finite")
     return float(value)

@@ -21,6 +21,7 @@ from rods.canonical import JsonMapping, JsonObject, content_id, frozen
 from rods.conversations import CLOSED, RUBRIC_LEVELS, Checks, Limits, Persona, Rubric, Script, Words
 from rods.errors import UserError, first_fault
 from rods.files import TASKS, bounded_lines, explained, open_regular
+from rods.model_json import exact
 
 T = TypeVar("T")
 SCHEMA = 1
@@ -513,7 +514,7 @@ def read_tasks(path: Path) -> list[AnyTask]:
                 continue
             where = f"{path}:{number}"
             try:
-                task = AnyTask.from_json(orjson.loads(line))
+                task = AnyTask.from_json(exact(line.decode()))
             except ValueError as error:  # orjson.JSONDecodeError is one
                 remedy = (
                     "run `rods data check` on it, or `rods data rehash FILE --trust` where a hash "

@@ -203,7 +203,7 @@ def _check_picks(run: Run, injected: Mapping[str, int], findings: Findings) -> N
             record["pick"],
             record["seq"],
             record["task"]["id"],
-            record["task"].get("provenance", {}).get("generation"),
+            record["task"].get("provenance", {}).get("generation", 0),
         )
         for record in read(run.path / runfolder.EXPANDED)
     ]

@@ -2,6 +2,7 @@
 (docs/protocol.md)."""
 
 import re
+import struct
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -133,6 +134,8 @@ def misfit(log: str, record: Record, why: str) -> CorruptLogError:
 def group_of(record: Record) -> Group:
     """What a `group` record says. Raises CorruptLogError where no trainer reports that."""
     try:
+        if record["step"] > record["seq"]:  # each step took a record at least
+            raise ValueError("its step is beyond what the log can hold")
         return Group.from_json(record)
     except ValueError as error:
         raise misfit("observations.jsonl", record, str(error)) from error
@@ -145,7 +148,10 @@ def believed(groups: Iterable[Record]) -> Iterator[None]:
     failed with."""
     try:
         yield
-    except (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError):
+    except (
+        *(ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError),
+        struct.error,
+    ):
         for record in groups:
             group_of(record)
         raise

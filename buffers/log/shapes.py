@@ -4,7 +4,8 @@ nobody here.
 A shape is the name of a type (`text`, `count`: a whole number from 0 on, `positive`: from 1 on,
 `whole`: any, `number`, `flag`, `object`, `list`, `id`, `end`: of a rollout, `any`; `count?`: or
 null); a table of shapes by field (`step?` may be missing, and what it does not name is not looked
-at); `{"*" = shape}` for all values of an object; `[shape]` for all items of a list.
+at); `{"*" = shape}` for all values of an object, some of which may be named beside it; `[shape]`
+for all items of a list.
 """
 
 import re
@@ -13,10 +14,10 @@ from typing import Any
 
 from rods.canonical import ID_DIGITS, JsonMapping
 from rods.faults import ENDS
+from rods.observations import WHOLE
 
 Fault = Callable[[Any], str]  # what is wrong with a value, where; empty for nothing
 
-LARGEST = 1 << 53  # what every reader of JSON takes for a whole number
 TYPES: dict[str, tuple[type, ...]] = {
     "count": (int,),
     "positive": (int,),
@@ -27,8 +28,8 @@ TYPES: dict[str, tuple[type, ...]] = {
     "list": (list,),
 }
 TESTS: dict[str, Callable[[Any], Any]] = {
-    "count": range(LARGEST).__contains__,
-    "positive": range(1, LARGEST).__contains__,
+    "count": range(WHOLE).__contains__,
+    "positive": range(1, WHOLE).__contains__,
     "end": frozenset(ENDS).__contains__,
     "id": re.compile(f"[0-9a-f]{{{ID_DIGITS}}}").fullmatch,
 }
@@ -40,9 +41,11 @@ def fault_of(shape: Any) -> Fault:
         return _of_word(shape)
     if isinstance(shape, list):
         return _of_items(fault_of(shape[0]))
-    if "*" in shape:
-        return _of_values(fault_of(shape["*"]))
-    return _of_fields(shape)
+    fields = _of_fields({name: part for name, part in shape.items() if name != "*"})
+    if "*" not in shape:
+        return fields
+    values = _of_values(fault_of(shape["*"]))
+    return lambda value: values(value) or fields(value)
 
 
 def _of_word(name: str) -> Fault:

@@ -117,7 +117,8 @@ def findings(follower: Follower, numbers: JsonObject) -> list[str]:
     elif numbers["picks"]:
         say("waiting")
     if retired := numbers["retired"]:
-        rules = (f"{count} {WORDS['rules'][rule]}" for rule, count in sorted(retired.items()))
+        words = WORDS["rules"]
+        rules = (f"{count} {words.get(rule, rule[:80])}" for rule, count in sorted(retired.items()))
         say("retired", count=sum(retired.values()), rules=", ".join(rules))
     if (first := numbers["first_reward"])["variants"]:
         say("landed", **first, percent=100 * first["in_boundary"])

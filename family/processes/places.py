@@ -4,20 +4,22 @@ the pipe closes."""
 import asyncio
 import multiprocessing
 import os
+import pickle
 import signal
+import socket
+import struct
 from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
-from pathlib import Path
 from typing import Any
 
 from rods.buffers.run.run import Run
-from rods.config import Config
 from rods.daemon.attempt_worker import AttemptWorker
 from rods.daemon.compute import LostWorker, WorkItem
 from rods.gates.similarity import SimilarityIndex
 
 _SPAWN = multiprocessing.get_context("spawn")
+_LENGTH = struct.Struct("!i")  # of what follows, in bytes
 
 
 def places(run: Run, held_out: SimilarityIndex) -> Sequence["Process"]:
@@ -36,60 +38,53 @@ class Process:
     def __init__(self, run: Run, held_out: SimilarityIndex) -> None:
         self._context = run.path, run.config, held_out
         self.process: SpawnProcess | None = None
-        self._pipe: Connection | None = None
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def make(self, items: Sequence[WorkItem]) -> Sequence[Any]:
-        assert self._pipe is not None, "renewed"
-        try:
-            self._pipe.send(items)
-        except OSError as error:
-            raise LostWorker(self._fate()) from error
-        results: Sequence[Any] = await self._received()
+        results: Sequence[Any] = await self._answer(items)
         return results
 
     async def renew(self) -> None:
         self.end()
-        self._pipe, theirs = _SPAWN.Pipe()
-        self.process = _SPAWN.Process(
-            target=_work, args=(theirs, *self._context), name="rods-worker", daemon=True
-        )
+        ours, theirs = socket.socketpair()
+        pipe = Connection(theirs.detach())
+        self.process = _SPAWN.Process(target=_work, args=(pipe,), name="rods-worker", daemon=True)
         self.process.start()
-        theirs.close()
-        await self._received()  # that it is ready
+        pipe.close()
+        self._streams = await asyncio.open_connection(sock=ours)
+        await self._answer(self._context)  # that it is ready
 
     def end(self) -> None:
-        if self.process is not None and self._pipe is not None:
+        if self._streams is not None:
+            self._streams[1].transport.abort()
+            self._streams = None
+        if self.process is not None:
             self.process.kill()
             self.process.join()
-            self._pipe.close()
-            self.process = self._pipe = None
+            self.process = None
 
-    async def _received(self) -> Any:
-        """What the worker says next. Raises LostWorker."""
-        pipe = self._pipe
-        loop = asyncio.get_running_loop()
-        assert pipe is not None, "renewed"
-        ready = asyncio.Event()
-        loop.add_reader(pipe.fileno(), ready.set)
+    async def _answer(self, order: Any) -> Any:
+        """What the worker says to `order`, in the frames of a `Connection`; the loop never waits
+        for a worker that does not read, or that stops in the middle of what it says. Raises
+        LostWorker."""
+        assert self.process is not None and self._streams is not None, "renewed"
+        reader, writer = self._streams
+        data = pickle.dumps(order)
         try:
-            await ready.wait()
-        finally:
-            loop.remove_reader(pipe.fileno())
-        try:
-            return pipe.recv()
+            writer.write(_LENGTH.pack(len(data)) + data)
+            await writer.drain()
+            (length,) = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
+            return pickle.loads(await reader.readexactly(length))
         except (EOFError, OSError) as error:
-            raise LostWorker(self._fate()) from error
-
-    def _fate(self) -> str:
-        assert self.process is not None, "renewed"
-        self.process.join(1)
-        return f"process {self.process.pid} ended with code {self.process.exitcode}"
+            await asyncio.to_thread(self.process.join, 1)
+            what = f"process {self.process.pid} ended with code {self.process.exitcode}"
+            raise LostWorker(what) from error
 
 
-def _work(pipe: Connection, path: Path, config: Config, held_out: SimilarityIndex) -> None:
+def _work(pipe: Connection) -> None:
     """A worker's life: items, and what comes of each."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the daemon's
-    worker = AttemptWorker(path, config, held_out)
+    worker = AttemptWorker(*pipe.recv())
     pipe.send("ready")
     try:
         while True:

@@ -15,6 +15,7 @@ from rods.daemon.attempt_worker import AttemptWorker
 from rods.daemon.compute import LostWorker, WorkItem
 from rods.errors import UserError
 from rods.gates.similarity import SimilarityIndex
+from rods.known_keys import remember_address
 
 try:
     import ray
@@ -34,6 +35,7 @@ def places(run: Run, held_out: SimilarityIndex) -> Sequence["Actor"]:
     there are cores wait for an autoscaler. Raises UserError where no cluster answers."""
     operation = run.config.operation
     address = operation.ray.address or os.environ.get("RAY_ADDRESS") or None
+    remember_address(address or "")
     try:
         if address and ":" in address and "://" not in address:  # Ray itself would ask for minutes
             host, _, port = address.rpartition(":")

@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from rods.canonical import JsonObject
 from rods.config.sections import OPERATION, with_sections
 from rods.extension import Door
+from rods.known_keys import remember_address
 from rods.section import Section
 
 # values of `operation.compute`: `module:function` of run and held-out index that has the places
@@ -184,7 +185,8 @@ class Operation(Section):
 def base_address(text: str) -> str:
     """`text` as the base address to which `/chat/completions` is added; a bare `http://host:port`
     gets its `/v1`. Raises ValueError for anything else. The message never repeats a part that may
-    hold a password or a key."""
+    hold a password or a key, nor does any other text from then on."""
+    remember_address(text)
     try:
         parts = urlsplit(text.strip())
         port = parts.port

@@ -16,6 +16,9 @@ Role = Literal["system", "user", "assistant", "tool"]
 RoleAndText = tuple[Role, str]
 NO_TOOLS: Mapping[str, Tool] = MappingProxyType({})
 
+# the way out that a complaint about JSON names
+ESCAPES = 'in texts write " as \\", a line break as \\n, and < as \\u003c'
+
 
 @frozen
 class Message:
@@ -55,7 +58,9 @@ class Parsed:
     def made(calls: Sequence[Call]) -> "Parsed":
         """The reply that makes `calls`; malformed where there are more than `MAX_CALLS`."""
         if len(calls) > MAX_CALLS:
-            return Parsed(error=f"a reply may make {MAX_CALLS} calls at most")
+            return Parsed(
+                error=f"a reply may make {MAX_CALLS} calls at most: make the others later"
+            )
         return Parsed(calls=tuple(calls))
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from rods.calls import MAX_CALL_TEXT, MAX_CALLS, Call
 from rods.canonical import JsonMapping, JsonObject
-from rods.dialects import Parsed
+from rods.dialects import ESCAPES, Parsed
 from rods.dialects.families import Family, Form
 from rods.environments.base import Tool
 from rods.model_json import read_exact, valid_unicode
@@ -104,7 +104,9 @@ class Reader:
                 unsaid = place = _until(text, place, think[1])[1]
             elif kind == "thought":
                 if thought or attempted or (calls and not self.family.prose):
-                    raise _Broken(f"{think[1]} closes no {think[0]}, or closes it twice")
+                    raise _Broken(
+                        f"{think[1]} closes no {think[0]}, or closes it twice: think once, first"
+                    )
                 thought = True  # the prompt opened it
                 calls.clear()
                 spoken.clear()
@@ -115,12 +117,14 @@ class Reader:
                 calls += parsed.calls
                 unsaid = place
             elif kind == "stray":
-                raise _Broken(f"{text[:start][-20:]!r} stands outside of a call")
+                raise _Broken(
+                    f"{text[:start][-20:]!r} stands outside of a call: write nothing beside calls"
+                )
             elif not kind:
                 break
             attempted = attempted or kind == "section"
         if attempted and not calls:
-            raise _Broken(f"{self.family.section[0]} opens a section without calls")
+            raise _Broken(f"{self.family.section[0]} opens a section without calls: leave it out")
         return Parsed.made(calls) if calls else Parsed(answer="\n".join(spoken))
 
 
@@ -145,14 +149,14 @@ def _call(text: str, place: int, family: Family, tools: Tools) -> tuple[Parsed, 
     try:
         calls, place = _GRAMMARS[family.grammar](text, place, family, tools)
         if place - start > MAX_CALL_TEXT:
-            raise _Broken("is too long")
+            raise _Broken(f"is longer than {MAX_CALL_TEXT} characters: make several")
         after = _blanks(text, place)
         closed = text.startswith(close, after)
         # another marker than `open` has no close of its own
         other = not text.endswith(family.open.strip(), 0, start)
         if closed or (family.unclosed and (other or after == len(text))):
             return Parsed(calls=tuple(calls)), after + closed * len(close)
-        raise _Broken(f"holds more than a call, or is not closed by {close}")
+        raise _Broken(f"holds more than a call, or is not closed by {close}: {ESCAPES}")
     except _Broken as broken:
         framed = not close or text.find(close, start) >= 0
         return Parsed(error=f"a call {broken}", in_call=framed), place
@@ -202,16 +206,17 @@ def _json_value(text: str, place: int) -> tuple[Any, int]:
             depth += {"{": 1, "[": 1, "}": -1, "]": -1}.get(part[0], 0)
             if depth == 0:
                 return _exact(text[start : part.end()]), part.end()
-    raise _Broken("is not valid JSON")
+    raise _Broken(f"is not valid JSON: {ESCAPES}")
 
 
 def _exact(text: str) -> Any:
     try:
         return read_exact(text)
     except UnicodeEncodeError as error:
-        raise _Broken("is not valid Unicode") from error
+        raise _Broken("is not valid Unicode: leave out half of a surrogate pair") from error
     except ValueError as error:
-        broken = "is not valid JSON" if isinstance(error, JSONDecodeError) else f"has {error}"
+        no_json = isinstance(error, JSONDecodeError)
+        broken = f"is not valid JSON: {ESCAPES}" if no_json else f"has {error}"
         raise _Broken(broken) from error
 
 
@@ -232,7 +237,7 @@ def _function(text: str, place: int) -> tuple[str, int]:
     """A function's name at `place`, after blanks, and the place behind it."""
     match = _FUNCTION.match(text, place)
     if match is None:
-        raise _Broken(f"has no name at {text[place : place + 20]!r}")
+        raise _Broken(f"has no name at {text[place : place + 20]!r}: begin with the tool's")
     return match[1], match.end()
 
 
@@ -250,7 +255,7 @@ def _pairs(text: str, place: int, family: Family, tools: Tools) -> tuple[list[Ca
         value, place = _until(text, _past(text, place, form.value_open), form.value_close)
         key = key.strip()
         if key in arguments:
-            raise _Broken(f"names {key[:40]!r} twice")
+            raise _Broken(f"names {key[:40]!r} twice: write each argument once")
         value = value.removeprefix(form.pad).removesuffix(form.pad)
         arguments[key] = typed(value, schemas.get(key, {}))
     return [Call(name, arguments)], _past(text, place, form.end)
@@ -324,7 +329,7 @@ def _literal(text: str, place: int, quote: str = "") -> tuple[Any, int]:
             value, place = _until(text, place + len(quote), quote)
             parts.append(json.dumps(value, ensure_ascii=False))
         elif part is None:
-            raise _Broken(f"is not readable at {text[place : place + 20]!r}")
+            raise _Broken(f"is not readable at {text[place : place + 20]!r}: put texts in quotes")
         else:
             token = part[0]
             place = _blanks(text, part.end())
@@ -364,7 +369,7 @@ def _until(text: str, place: int, close: str, limit: int | None = None) -> tuple
     """The text up to `close`, and the place behind it."""
     end = text.find(close, place, limit and place + limit)
     if end < 0:
-        raise _Broken(f"lacks {close}")
+        raise _Broken(f"lacks {close}: close what you open")
     return text[place:end], end + len(close)
 
 
@@ -373,7 +378,7 @@ def _past(text: str, place: int, mark: str) -> int:
     mark = mark.strip()
     start = _blanks(text, place)
     if not text.startswith(mark, start):
-        raise _Broken(f"lacks {mark} at {text[start : start + 20]!r}")
+        raise _Broken(f"lacks {mark} at {text[start : start + 20]!r}: put it there")
     return start + len(mark) if mark else place
 
 

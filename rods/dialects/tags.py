@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from rods.calls import MAX_CALL_TEXT, Call
-from rods.dialects import NO_TOOLS, Message, Parsed, RoleAndText
+from rods.dialects import ESCAPES, NO_TOOLS, Message, Parsed, RoleAndText
 from rods.dialects.families import Family
 from rods.dialects.native import Native
 from rods.environments.base import Result, Tool
@@ -51,7 +51,7 @@ class Tags:
         if match is None:
             return Parsed(
                 error="the reply must be one <tool_call>…</tool_call> or one <answer>…</answer>, "
-                "after an optional <think>…</think>, and nothing else"
+                f"after an optional <think>…</think>, and nothing else: {ESCAPES}"
             )
         if match["answer"] is not None:
             return Parsed(answer=match["answer"].strip())
@@ -132,11 +132,13 @@ def _tagless_json(value: Any) -> str:
 def _json_calls(text: str, place: str) -> Parsed:
     """Reads a JSON list of calls. Never raises; the error names `place`."""
     if len(text) > MAX_CALL_TEXT:
-        return Parsed(error=f"{place} is too long", in_call=True)
+        return Parsed(
+            error=f"{place} is longer than {MAX_CALL_TEXT} characters: make several", in_call=True
+        )
     try:
         values = read_exact(text)
     except (orjson.JSONDecodeError, UnicodeEncodeError):
-        return Parsed(error=f"{place} is not valid JSON", in_call=True)
+        return Parsed(error=f"{place} is not valid JSON: {ESCAPES}", in_call=True)
     except ValueError as error:
         return Parsed(error=f"{place}: {error}", in_call=True)
     if not isinstance(values, list) or not values:

@@ -21,6 +21,7 @@ from rods.environments.base import Environment, Result, Tool
 from rods.errors import first_fault
 from rods.faults import End
 from rods.interfaces import IDENTITY, Interface, Shown
+from rods.model_json import valid_unicode
 from rods.observations import present
 from rods.tasks import AnyTask, OpenTask, Task
 
@@ -85,11 +86,15 @@ class NeedOutcome:
 
 @frozen
 class Reply:
-    """The policy's text. `end` other than `stop` ends the episode: cut at the token limit
+    """The policy's text, in which lone surrogates become U+FFFD: it is recorded, and its calls are
+    carried out. `end` other than `stop` ends the episode: cut at the token limit
     (`length`), no room left in the context (`context`), or the engine broke (`infrastructure`)."""
 
     text: str
     end: Literal["stop", "length", "context", "infrastructure"] = "stop"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "text", valid_unicode(self.text))
 
 
 @frozen

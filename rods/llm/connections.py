@@ -6,7 +6,6 @@ formatting a `Key` shows three stars, pickling it is an error. Servers repeat ke
 shown of their texts passes through `Key.heard` whole, then is cut.
 """
 
-import json
 import os
 import resource
 import socket
@@ -17,6 +16,7 @@ import aiofiles
 
 from rods.config import Endpoint
 from rods.errors import UserError
+from rods.known_keys import SHORTEST_KEY, remember, without_keys
 from rods.logs import log
 from rods.model_json import valid_unicode
 
@@ -35,9 +35,7 @@ HEADERS = {
 # characters of a complaint: those that are looked at, those that are shown
 MOST_READ = 2000
 MOST_COMPLAINT = 300
-SHORTEST_KEY = 6  # characters; a shorter key would be found, and starred out, in innocent words
-# all keys that this process has read: whoever was sent one may tell others
-_known: set[str] = set()
+MOST_FAILED = 100_000  # characters of what a failed call of a tool says
 
 
 class Key:
@@ -62,13 +60,11 @@ class Key:
         return {"Authorization": f"Bearer {self._value}"} if self._value else {}
 
     def heard(self, words: str | bytes, most: int) -> str:
-        """What a server has said, fit for being kept and shown: Unicode without the key and those
-        that this process has read, also as JSON or Python quote them, of at most `most` characters,
-        the last of which then is an ellipsis."""
+        """What a server has said, fit for being kept and shown: Unicode without the key and what
+        else is known (rods.known_keys), of at most `most` characters, the last of which then is an
+        ellipsis."""
         text = valid_unicode(words) if isinstance(words, str) else words.decode(errors="replace")
-        for value in {self._value, *_known} - {""}:
-            for form in {value, json.dumps(value)[1:-1], repr(value)[1:-1]}:
-                text = text.replace(form, "***")
+        text = without_keys(text, self._value)
         return text if len(text) <= most else text[: most - 1] + "…"
 
     def begins_in(self, text: str) -> bool:
@@ -117,7 +113,7 @@ def _checked(text: str, where: str) -> Key:
             where=where,
             remedy="set it, or remove key_env and key_file for an endpoint without a key",
         )
-    _known.add(value)
+    remember(value)
     return Key(value)
 
 
@@ -128,7 +124,7 @@ def handed_on(name: str) -> str:
         raise UserError(
             "is not set", where=f"environment variable {name}", remedy=f"export {name}=…"
         )
-    _known.add(value)
+    remember(value)
     return value
 
 

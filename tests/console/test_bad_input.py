@@ -358,3 +358,22 @@ def test_a_task_file_that_changed_is_told_and_the_run_keeps_its_tasks(tmp_path: 
     assert "rods data check" in rods(*new).stderr
     write_task_file(tasks, file)
     assert not rods(*new).stderr
+
+
+def test_a_key_that_a_line_names_twice_is_refused_wherever_lines_are_read(
+    run_copy: Path, tmp_path: Path
+) -> None:
+    """One reader would take the first value, another one the last."""
+    line, *others = (run_copy / "tasks.jsonl").read_text().splitlines()
+    file = tmp_path / "tasks.jsonl"
+    for twice in (line[:-1] + ',"type":"base"}', line[:-1] + ',"\\u0074ype":"base"}'):
+        file.write_text("\n".join([twice, *others]) + "\n")
+        checked = rods("data", "check", file)
+        assert checked.returncode == 1 and "names a key twice: 'type'" in checked.stdout
+        config = tmp_path / "run.toml"
+        config.write_text(f'[data]\ntasks = "{file}"\n')
+        assert "names a key twice: 'type'" in refused(
+            "trainer", "new", tmp_path / "x", "--config", config
+        )
+    reported = '{"task":"a","task":"b","rollouts":[]}\n'
+    assert "names a key twice: 'task'" in refused("trainer", "observe", run_copy, stdin=reported)

@@ -136,7 +136,7 @@ def test_steps_come_in_order_and_an_epoch_opens_behind_the_last_step_before_it(
             stream.draw(2)
         with pytest.raises(RefusedError, match="step 1 was not drawn → draw it first"):
             stream.observe(1, [])
-        for step, n in ((0, 1), (True, 1), (1, 0), (1, "4")):
+        for step, n in ((0, 1), (True, 1), (1, 0), (1, "4"), (1, 10**9), (10**30, 1)):
             with pytest.raises(UserError, match="give a whole number from 1"):
                 stream.draw(step, n)  # type: ignore[arg-type]
         one = stream.draw(1)

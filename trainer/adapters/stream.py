@@ -32,12 +32,14 @@ from rods.buffers.trainer_log import TrainerLog
 from rods.canonical import JsonMapping, JsonObject, frozen
 from rods.errors import UserError
 from rods.logs import log
-from rods.observations import Group, Record, Role
+from rods.observations import Group, Record, Role, millionths
 from rods.rules import order
 from rods.rules.curriculum import scheduled
 from rods.tasks import AnyTask
 from rods.trainer.reporters import Reporters, gauges
 from rods.trainer.reports import check_by_records, check_policy_step, close_step, due
+
+MOST_DRAWN = 1_000_000  # steps of a run, and places of one of them
 
 
 @frozen
@@ -60,11 +62,14 @@ class DrawnTask:
         did. Raises UserError for others."""
         try:
             earned = [None if each is None else float(each) for each in rewards] or [None]
-        except (TypeError, ValueError) as error:
+            for each in earned:
+                millionths(reward_range[0] if each is None else each, *reward_range)
+        except (TypeError, ValueError, OverflowError) as error:
             raise UserError(
-                f"rewards are {rewards!r}",
+                f"rewards are {rewards!r}: {error}",
                 where=f"task {self.task.id}",
-                remedy="give a list of numbers, with None for a rollout that broke",
+                remedy=f"give a list of numbers in the range {reward_range}, with None for a "
+                "rollout that broke",
             ) from error
         rollouts = [
             {"end": "infrastructure"} if each is None else {"reward": each} for each in earned
@@ -142,11 +147,11 @@ class TaskStream(AbstractContextManager["TaskStream"]):
         number and at the end of the curriculum.
         """
         for name, number in (("step", step), ("n", 1 if n is None else n)):
-            if type(number) is not int or number < 1:
+            if type(number) is not int or not 1 <= number <= MOST_DRAWN:
                 raise UserError(
-                    f"{name} is {number!r}",
+                    f"{name} is {str(number)[:80]}",
                     where=self.run.path,
-                    remedy="give a whole number from 1",
+                    remedy=f"give a whole number from 1 to {MOST_DRAWN:,}",
                 )
         size = self._size(step) if n is None else n
         following = self.step + len(self._sizes) + 1

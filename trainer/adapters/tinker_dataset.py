@@ -53,6 +53,7 @@ class RunDataset(RLDataset):  # type: ignore[misc]
         closes it."""
         if one not in self.drawn or one.place in self.over:
             return
+        one.group(rewards, self.reward_range)  # refused before it is noted
         self.over[one.place] = rewards
         if len(self.over) == len(self.drawn):
             assert self.stream is not None

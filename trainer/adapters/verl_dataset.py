@@ -1,25 +1,22 @@
 """The tasks of a run as a data set of verl's, and its reward function (docs/trainers.md).
 
 A training step of verl's is a step of the run. Its rewards come about in processes that are none of
-the trainer's, so each is put down in the run's `logs/verl` before verl has it, and the trainer
-takes them on record behind its update, or when it goes on: none leads to an update that could not
-be found again.
+the trainer's, so each is put down (rewards_log) before verl has it, and the trainer takes them on
+record behind its update, or when it goes on: none leads to an update that could not be found again.
 """
 
 import functools
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-import orjson
 from verl.utils.dataset.rl_dataset import RLHFDataset
 
-from rods.buffers.run import runfolder
 from rods.buffers.run.creation import open_or_create
 from rods.buffers.state import read_state
 from rods.canonical import JsonMapping
 from rods.tasks import AnyTask
+from rods.trainer.adapters.rewards_log import forget, put_down, rewards_by_place
 from rods.trainer.adapters.stream import DrawnTask, TaskStream, open_stream
 
 KEY = "rods"  # in `extra_info`: which place of which step a rollout is of
@@ -55,6 +52,7 @@ class RunDataset(RLHFDataset):  # type: ignore[misc]
             self._turn(step + 1)
         row = {"data_source": "rods", **self.row(self.drawn[place].task)}
         at = {"run": str(self.run.path.resolve()), "step": self.step, "place": place}
+        at["range"] = list(self.reward_range)
         row["extra_info"] = {"index": item, **row.get("extra_info", {}), KEY: at}
         self.dataframe = {item: row}  # where verl looks for it
         return super().__getitem__(item)
@@ -69,7 +67,7 @@ class RunDataset(RLHFDataset):  # type: ignore[misc]
             self._observe(step - 1)
         self.drawn = self.stream.draw(step, self.size)
         self.step = step
-        put_down(self.run.path, step).unlink(missing_ok=True)  # of a time that verl has forgotten
+        forget(self.run.path, step)
 
     def on_batch_end(self, batch: Any) -> None:
         """What verl calls behind each update but its last one."""
@@ -77,18 +75,10 @@ class RunDataset(RLHFDataset):  # type: ignore[misc]
 
     def _observe(self, step: int) -> None:
         assert self.stream is not None
-        by_place: dict[int, list[float]] = {}
-        file = put_down(self.run.path, step)
-        for line in file.read_bytes().splitlines() if file.exists() else ():
-            place, reward = orjson.loads(line)
-            by_place.setdefault(place, []).append(reward)
         self.stream.draw(step, self.size)
-        self.stream.observe_rewards(step, by_place, self.reward_range)
-
-
-def put_down(run: Path, step: int) -> Path:
-    """The file of the rewards of a step that is not closed yet."""
-    return run / runfolder.LOGS / "verl" / f"step_{step:08d}.jsonl"
+        self.stream.observe_rewards(
+            step, rewards_by_place(self.stream.state, step), self.reward_range
+        )
 
 
 def observed(score: Callable[..., Any]) -> Callable[..., Any]:
@@ -100,13 +90,8 @@ def observed(score: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Any:
         scores = score(data_source, solution_str, ground_truth, extra_info, **more)
         if at := (extra_info or {}).get(KEY):  # none where verl validates
-            file = put_down(Path(at["run"]), at["step"])
-            file.parent.mkdir(parents=True, exist_ok=True)
-            reward = float(scores["score"] if isinstance(scores, Mapping) else scores)
-            descriptor = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-            os.write(descriptor, orjson.dumps([at["place"], reward]) + b"\n")
-            os.fsync(descriptor)
-            os.close(descriptor)
+            reward = scores["score"] if isinstance(scores, Mapping) else scores
+            put_down(Path(at["run"]), at["step"], at["place"], reward, at["range"])
         return scores
 
     return scored

@@ -13,7 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import orjson
 from jsonschema_rs import ValidationError
 
 from rods.analysis.schemas import Checker
@@ -25,6 +24,7 @@ from rods.faults import Reason
 from rods.files import BULK, explained, module_table, read_regular
 from rods.gates.ground_truth import StateRejected, faults, run, tools, unjudgeable
 from rods.gates.similarity import contamination, held_out_index, overlaps
+from rods.model_json import exact
 from rods.tasks import (
     FIELDS,
     HELD_OUT_SPLITS,
@@ -182,9 +182,9 @@ def _records(path: Path) -> Iterator[tuple[int, Any, list[Found]]]:
     for number, line in enumerate(lines, start=1):
         if line.strip():
             try:
-                yield number, orjson.loads(line), []
-            except orjson.JSONDecodeError as error:
-                what = f"not JSON: {error.msg} (character {error.pos + 1})"
+                yield number, exact(line.decode()), []
+            except ValueError as error:
+                what = f"not JSON: {error}"
                 yield number, None, [("", what, "write one task as {…} on one line")]
 
 

@@ -7,9 +7,11 @@ alone, wherever a name or a redirection leads, with bounds of time and size; one
 is an error that the policy is told, as in the package."""
 
 import asyncio
+import codecs
 import errno
 import importlib.util
 import random
+import re
 import socket
 import time
 from collections.abc import Callable, Mapping
@@ -28,6 +30,7 @@ from rods.errors import InfrastructureError, UserError
 from rods.family.benchmarks.bfcl.harness import taken
 from rods.family.benchmarks.bfcl.questions import executed
 from rods.family.benchmarks.workers import worker
+from rods.known_keys import remember_address
 from rods.llm.connections import Key, read_reply
 from rods.worlds.bfcl import wheel
 from rods.worlds.bfcl.classes import SOURCES
@@ -44,6 +47,12 @@ PAGE_SECONDS = 20.0
 FIRST_WAIT = 1.0
 LONGEST_WAIT = 30.0
 MOST_PAGE = 4 << 20  # bytes of a page
+# which a page may be written in: those of the web. Some others that Python has take a time that
+# grows as the square of a page.
+_WRITTEN = re.compile(
+    r"ascii|utf-(8|16|16-[bl]e)|iso8859-\d+|cp(125\d|866|874|932|949|950)|koi8-[ru]|gb(k|2312|18030)"
+    r"|big5(hkscs)?|euc_(jp|kr)|shift_jis|iso2022_jp"
+).fullmatch
 _ROUTED = ip_network("2000::/3")  # all that is routed of the sixth version
 
 
@@ -82,6 +91,7 @@ class Web:
     def __init__(
         self, url: str, key: str, patience: float, reachable: Callable[[str], bool] = public
     ) -> None:
+        remember_address(url)
         self.url = url
         self.patience = patience
         self._key = key
@@ -147,7 +157,10 @@ async def _get(
             content = await read_reply(response)
             if len(content) > MOST_PAGE:
                 raise OSError(f"the page has more than {MOST_PAGE >> 20} MB")
-            text = content.decode(response.charset or "utf-8", errors="replace")
+            written = codecs.lookup(response.charset or "utf-8").name
+            if not _WRITTEN(written):
+                raise OSError(f"the page is written in {written}, which is not read")
+            text = content.decode(written, errors="replace")
             return Page(url, response.status, response.reason or "", text)
     except LookupError as error:  # an encoding that nobody knows
         raise OSError(str(error)) from error

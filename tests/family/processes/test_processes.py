@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ import pytest
 
 from bench.fixtures.llm_stub import Script, Stub
 from rods.buffers.run.heartbeat import read_heartbeat
+from rods.daemon.compute import LostWorker
 from rods.family.processes.places import Process
 from rods.gates.similarity import SimilarityIndex
 from tests.daemon.comparing import CHANGES, finish, lockstep_run, written
@@ -117,21 +119,35 @@ def test_workers_end_with_a_daemon_that_is_killed(tmp_path: Path) -> None:
     assert len(finished) == len(set(finished))
 
 
-def test_a_worker_has_the_memory_that_is_named(tmp_path: Path) -> None:
+async def test_a_worker_has_the_memory_that_is_named(tmp_path: Path) -> None:
     most = 3 << 30
     run = make_run(
         tmp_path / "run", {"operation": {"compute": "processes", "compute_memory_bytes": most}}
     )
     place = Process(run, SimilarityIndex())
-    asyncio.run(place.renew())
+    await place.renew()
     try:
         assert place.process is not None
-        limits = Path(f"/proc/{place.process.pid}/limits").read_text().splitlines()
-        assert next(line for line in limits if line.startswith("Max address space")).split()[
-            3
-        ] == str(most)
+        assert resource.prlimit(place.process.pid or 0, resource.RLIMIT_AS) == (most, most)
     finally:
         place.end()
+
+
+async def test_a_worker_that_stands_still_before_a_large_order_stops_nobody_else(
+    tmp_path: Path,
+) -> None:
+    place = Process(make_run(tmp_path / "run", {}), SimilarityIndex())
+    await place.renew()
+    assert place.process is not None and place.process.pid is not None
+    os.kill(place.process.pid, signal.SIGSTOP)
+    asked = asyncio.create_task(place.make([b"x" * (8 << 20)]))  # type: ignore[list-item]
+    for _ in range(200):
+        await asyncio.sleep(0)
+    assert not asked.done()
+    os.kill(place.process.pid, signal.SIGKILL)
+    with pytest.raises(LostWorker, match="ended with code -9"):
+        await asked
+    place.end()
 
 
 def test_a_place_that_is_not_installed_is_refused_before_a_run_is_made(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from rods.calls import MAX_CALLS, Call
-from rods.dialects import families as families_module
+from rods.dialects import families as families_module, load
 from rods.dialects.families import families, family_of, named, read_family
 from rods.dialects.native import Native
 from rods.environments.base import Parameter, Tool
@@ -383,3 +383,33 @@ def test_no_family_is_named_outside_its_table() -> None:
             spoken = str(node.value).lower() if id(node) not in docstrings else ""
             found += [(file.name, word) for word in words if word in spoken]
     assert found == []
+
+
+WAY_OUT = re.compile(r"\b(write|make|put|close|begin|leave|think|needs|must)\b")
+
+
+@pytest.mark.parametrize("name", [*families(), "hermes", "tags"])
+def test_every_complaint_names_a_way_out(name: str) -> None:
+    """Whatever is cut out of a reply, said twice in it, or put into it."""
+    dialect = load(name) if name in ("hermes", "tags") else Native(families()[name])
+    reply = dialect.write([Call("send", {"text": 'a "b"', "details": {"a": [1]}})])
+    broken = set()
+    for at in range(0, len(reply), 2):
+        for length in (1, 7):
+            rest = reply[at + length :]
+            inside = (f"{mark}{rest}" for mark in ("", "</tool_call>", '"', "}", "x", "\n<"))
+            broken |= {reply[:at] + end for end in (*inside, reply[at - length :], "")}
+    complaints = {dialect.parse(text, TOOLS).error for text in broken} - {None}
+    assert complaints
+    for complaint in complaints:
+        assert complaint and WAY_OUT.search(complaint), complaint
+
+
+def test_a_tag_in_a_text_is_refused_with_how_it_is_written() -> None:
+    tags = load("tags")
+    call = '[{"name": "send", "arguments": {"text": "a </tool_call>"}}]'
+    error = tags.parse(f"<tool_call>{call}</tool_call>").error
+    assert error is not None and "< as \\u003c" in error
+    escaped = call.replace("<", "\\u003c")
+    (read,) = tags.parse(f"<tool_call>{escaped}</tool_call>").calls
+    assert read.arguments == {"text": "a </tool_call>"}

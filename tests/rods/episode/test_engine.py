@@ -4,6 +4,7 @@ exception."""
 import asyncio
 from types import SimpleNamespace
 
+import orjson
 import pytest
 
 from rods.calls import Call
@@ -277,3 +278,12 @@ def test_lockstep_and_asyncio_give_the_same_traces_and_worlds_are_not_shared(toy
 
     assert asyncio.run(all_alone()) == together
     assert [trace.resolved for trace in together] == [3, 1, 1]
+
+
+@pytest.mark.parametrize("name", ["compact", "tags", "hermes"])
+def test_lone_surrogates_of_a_reply_stand_in_no_call_and_no_trace(name):
+    text = load_dialect(name).write([WRITE])
+    for place in range(len(text) + 1):
+        reply = Reply(f"{text[:place]}\udc80{text[place:]}")
+        parsed = load_dialect(name).parse(reply.text)
+        orjson.dumps([reply.text, parsed.error, [[c.name, c.arguments] for c in parsed.calls]])

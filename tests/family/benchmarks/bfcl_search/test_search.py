@@ -8,6 +8,7 @@ import asyncio
 import json
 import re
 from collections.abc import Iterator
+from encodings.aliases import aliases
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -203,10 +204,26 @@ def test_pages_are_bounded_and_what_cannot_be_read_is_told(
     for page, said in (
         ("/big", "the page has more than 4 MB"),
         ("/gone", f"404 Client Error: Not Found for url: {web.url}/gone"),
-        ("/odd", "unknown encoding"),
+        ("/written/nobody-knows", "unknown encoding"),
     ):
         assert said in json.loads(_fetched(searcher, web.url + page).text)["error"]
     assert json.loads(_fetched(searcher, f"{web.url}/latin").text) == {"content": "café"}
+    assert not searcher.trouble
+
+
+def test_a_page_is_read_in_encodings_of_the_web_alone(web: WebStub) -> None:
+    searcher = reading(web)
+    others = {"punycode", "idna", "utf_7", "utf_32", "unicode_escape", "raw_unicode_escape"}
+    packed = {"base64_codec", "bz2_codec", "hex_codec", "quopri_codec", "uu_codec", "zlib_codec"}
+    here = {"utf_8", "latin_1", "cp1252", "gb18030", "shift_jis", "koi8_r", "ascii"}
+    names = {*aliases.values(), *others, *here} - {"mbcs", "oem"}
+    answers = {
+        name: json.loads(_fetched(searcher, f"{web.url}/written/{name}").text) for name in names
+    }
+    for name, told in answers.items():
+        assert told.keys() <= {"content", "error"}
+        assert name not in here or told == {"content": "a page"}
+        assert name not in {*others, *packed} or "which is not read" in told["error"]
     assert not searcher.trouble
 
 
