@@ -173,9 +173,9 @@ class StagedAuthor(Author, Protocol):
         results: Results | None = None,
         doubts: Sequence[Reason] = (),
     ) -> Judgement:
-        """Stage IV's last gate, asked again after stage V. `results`: of the gates' run (None: it
-        did not run). `doubts`: what gates hold against the words, and only a reader can settle;
-        there are some only where a model writes."""
+        """Stage IV's last gate, asked of the last form, or of both. `results`: of the gates' run
+        (None: it did not run). `doubts`: what gates hold against the words, and only a reader can
+        settle; there are some only where a model writes."""
 
 
 @frozen

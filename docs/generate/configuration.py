@@ -75,7 +75,7 @@ equal one, tries at an unreadable answer, temperatures, mini-batches (a batch is
   against the root of their lineage;
 - after a patch the same plan is tried again, and only then another one is asked for, where Appendix
   F applies patch and blocklist together; requests that the verification rejects are written once
-  more before that;
+  more before that, and one call verifies those of all turns;
 - the daemon picks seeds from the log, where the paper's trainer emits them (Appendix N); in `sync =
   "free"` it looks at the newest step alone, and `selection.queue_steps` is about what was picked;
 - wording is held to rules before any judge sees it, whatever `gates.leaks` says;

@@ -168,6 +168,7 @@ CREDENTIALS = frozenset(("token", "session", "credentials"))
 # what a description says of its thing: "Name of the file | to copy. No path …"
 ABOUT = re.compile(
     r"\b(?:to|from|in|at|for|on|with|by|appeared|where|who|whose|is|are)\b|[^\w\s'’/]"
+    r"|(?<=\w) (?:the|an?) (?=\w+ (?:is|are)\b)"  # "the place the trip is from"
 )
 THING = re.compile(r"\b(?:of|identifies)\b")
 # a number that has to be computed from another
@@ -294,8 +295,10 @@ class Referent:
     @property
     def words(self) -> str:
         """How a user may refer to it; "" where no words would tell it from others."""
-        parts = map(str.lower, PARTS.findall(self.name))
+        parts = [part.lower() for part in PARTS.findall(self.name)]
         noun = self.noun or " ".join(part for part in parts if part not in IDENTIFIES) or "one"
+        if not self.noun and any(map(ABOUT.fullmatch, parts)):
+            noun = "one"  # `travel_from` names no thing
         if noun.endswith("s") and not self.amount and not noun.endswith(("ss", "us", "is")):
             noun = noun.removesuffix("s")  # a list's name, of one of it
         names = [

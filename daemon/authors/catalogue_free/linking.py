@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import Any
 
-from rods.analysis.containment import key_of, leaves
+from rods.analysis.containment import is_small, key_of, leaves
 from rods.analysis.flows import Flow, infer
 from rods.analysis.profile import Position, chains
 from rods.composing.bind import spoken
@@ -158,10 +158,18 @@ def with_inferred_flows(
     def kept(flow: Flow, place: Position, name: str, value: Any) -> Flow:
         """What only the state knows, the user has to say: nothing else tells it. The user says as
         well what a call happens to show that feeds nothing in the root, how much is meant, the new
-        value of a change, and what no words tell from its like; but no credential, and nothing
-        that is to be found out in an earlier call."""
+        value of a change, and what no words tell from its like; but no credential, nothing that is
+        to be found out in an earlier call, and no number or identifier that the world holds only
+        once a call has made it."""
         tool = environment.tools()[calls[place[0]][place[1]].name]
-        if flow.source == "result" and (is_credential(name) or key_of(value) in found):
+        unknown = (
+            shown
+            and not is_amount(name, value, keys)
+            and not is_small(value)
+            and any(map(str.isdigit, str(value)))
+            and not any(key_of(leaf) in stated for _, leaf in leaves(value))
+        )
+        if flow.source == "result" and (is_credential(name) or key_of(value) in found or unknown):
             return flow
         if is_changed(tool, name):
             return Flow("user")
@@ -175,6 +183,8 @@ def with_inferred_flows(
                 return flow
         return Flow("user") if flow.source in ("state", "result") else flow
 
+    shown = environment.features.snapshot
+    stated = {key_of(leaf) for _, leaf in leaves(dict(draft.state), keys=True)}
     found = set[Any]()
     met = list[Mention]()
     texts = [""] * len(calls)

@@ -103,10 +103,10 @@ async def plan(context: Context, assignment: StagedAssignment) -> Plan:
         wanted = await context.compute(pattern, prober, assignment, rng(), tried)
     except ComposeError:
         # what only took part in a failure, rather than nothing
-        alone = assignment.blocked.intersection(error.function for error in assignment.failures)
-        if alone == assignment.blocked:
+        at_fault = assignment.blocked.intersection(error.function for error in assignment.failures)
+        if at_fault == assignment.blocked:
             raise
-        assignment = replace(assignment, blocked=alone)
+        assignment = replace(assignment, blocked=at_fault)
         wanted = await context.compute(pattern, prober, assignment, rng(), tried)
     choice = any(len(options) > 1 for places in wanted.turns for options in places)
     if (
@@ -283,7 +283,7 @@ def _from_recipes(
     table = Table()
     turns = []
     for turn, recipes in enumerate(chosen):
-        places = []
+        places = list[Options]()
         before = frozenset(table.used)
         # the turn before asks for the same and cannot be served
         again = turn > 0 and not chosen[turn - 1]

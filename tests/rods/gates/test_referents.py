@@ -246,6 +246,7 @@ def shown_again(
         ("The name of the file from current directory to display. No path.", "file"),
         ("Symbol that uniquely identifies the stock.", "stock"),
         ("The booking's number.", "booking"),
+        ("The location the travel is from", "location"),
         ("User ID of the user to send the message to.", "user"),
         ("Use this field if you only want Fiscal Years that were changed later.", ""),
         ("", ""),
@@ -263,6 +264,9 @@ def test_a_thing_goes_by_the_arguments_own_name_and_by_the_noun_of_its_descripti
     left = mentions(0, copied, Result("", "done"))
     meant = referent("file_name", "copy.txt", {"copy.txt"}, left, set(), "file")
     assert meant is not None and meant.words == "that file"
+    flown = mentions(0, Call("fly", {"travel_from": "ORD"}), Result("", "done"))
+    meant = referent("travel_from", "ORD", {key_of("ORD")}, flown, set())
+    assert meant is not None and meant.words == "that one", "a relation is no thing"
     watched = Call("add", {"symbol": "QUAS"})
     assert shown_again("What does that stock cost?", "stock", "", watched) == ""
 

@@ -9,11 +9,14 @@ from typing import Any
 import pytest
 
 from bench.fixtures.llm_stub import Stub
+from rods.analysis.flows import Flow
 from rods.analysis.profile import profile
 from rods.calls import Call
+from rods.canonical import JsonObject
 from rods.composing.catalogue import Scene
+from rods.composing.records import BoundCall, ComposeError, Draft
 from rods.daemon.authors.base import Assignment
-from rods.daemon.authors.catalogue_free import catalogue_with_tools, linking
+from rods.daemon.authors.catalogue_free import catalogue_with_tools, linking, single_tools
 from rods.daemon.authors.catalogue_free.probing import Prober
 from rods.daemon.authors.llm.planning import pattern
 from rods.environments.base import reference
@@ -168,3 +171,34 @@ def test_what_is_found_by_a_call_is_one_argument_and_not_the_others_beside_it() 
     after = Scene(given.state, {}, {}, {}, [first])
     assert given.at("label", after, [0]).fed == "note_ids"
     assert given.at("label", after).fed == ""
+
+
+def test_what_the_world_holds_only_once_a_call_has_made_it_no_user_says() -> None:
+    """The number of a new event is found out by the call that makes it, although no call of the
+    root feeds the place."""
+    environment = load(bare_environment.NAME)
+    given = assignment(bare_environment.moved(seed("base")), environment)
+    unfed = tuple(tuple(replace(node, flows={}) for node in turn) for turn in given.profile.turns)
+    given = replace(given, profile=replace(given.profile, turns=unfed))
+    state = {"today": "monday", "calendar": {"events": {}, "next": 4711}}
+    catalogue = single_tools(environment)
+
+    def drafted(event: str, before: JsonObject) -> Draft:
+        world = environment.reset(before)
+        calls = (
+            Call("create_event", {"title": "launch", "day": "friday", "hour": 9}),
+            Call("cancel_event", {"event": event}),
+        )
+        turns = []
+        for call in calls:
+            flows = dict.fromkeys(call.arguments, Flow("user"))
+            turns.append((BoundCall(call, world.call(call), flows, call.name),))
+        plan = planned(bare_environment.NAME, *((call.name,) for call in calls))
+        draft = Draft(plan, before, tuple(turns))
+        return linking.with_inferred_flows(environment, catalogue, given, draft)
+
+    with pytest.raises(ComposeError, match="feed calls over 2 steps, it must be 1"):
+        drafted("e4711", state)
+    there = {"e3021": {"title": "fair", "day": "monday", "hour": 9, "room": "", "guests": []}}
+    known = drafted("e3021", {**state, "calendar": {"events": there, "next": 4711}})
+    assert known.turns[1][0].flows["event"] == Flow("user"), "it stands in the world from the start"
