@@ -238,10 +238,8 @@ def script(
     rng = keyed_random(random_seed, "env check")
     sampler = Sampler(rng)
     sampler.learn("", state)
-    places: Callable[[State], Iterable[str]] | None = getattr(
-        getattr(probe.environment, "inner", None), "places", None
-    )
-    for place in places(state) if places else ():
+    inner = getattr(probe.environment, "inner", None)
+    for place in getattr(inner, "places", lambda state: ())(state):
         sampler.learn("path", place)
     instance = probe.fresh(state)
     tools = list(probe.environment.tools().values())

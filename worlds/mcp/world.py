@@ -108,10 +108,10 @@ class McpEnvironment:
 
     def places(self, state: JsonMapping | None) -> list[str]:
         """Some paths that a world in `state` has, as calls name them."""
-        template = Path(self.server.files) if self.server.files else None
-        own = [path.relative_to(template) for path in template.rglob("*")] if template else []
-        paths = [*map(str, sorted(own)), *(state or {}).get(FILES, {})]
-        return [FOLDER, *(f"{FOLDER}/{path}" for path in paths[:_PLACES])]
+        files = self.server.files
+        own = [path.relative_to(files) for path in Path(files).rglob("*")] if files else []
+        paths = [*sorted(own), *(state or {}).get(FILES, {})][:_PLACES]
+        return [FOLDER, *(f"{FOLDER}/{path}" for path in paths)]
 
     def reset(self, state: JsonMapping | None) -> "McpWorld":
         files = _legal(state or {}, self.server)
