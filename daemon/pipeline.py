@@ -48,7 +48,6 @@ from rods.gates import check
 from rods.gates.ground_truth import Checked, abridged, brief
 from rods.gates.room import Room
 from rods.gates.similarity import SimilarityIndex
-from rods.logs import log
 from rods.tasks import AnyTask, OpenTask, Task, TaskType
 
 # what stage IV judges as it is; the others are made in stage V
@@ -104,14 +103,7 @@ class Pipeline:
     _profiles: dict[str, Profile] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        asked = self.config.gates.room and self.config.policy.kind == "transformers"
-        self.room = Room.of(self.config) if asked else None
-        if asked and self.room is None:
-            log.warning(
-                "the gate `room` is not asked: it needs tokenizer.json in the policy's folder, and "
-                "the package tokenizers",
-                folder=self.config.policy.model,
-            )
+        self.room = Room.of(self.config) if self.config.gates.room else None
 
     def kind(self, seed: V) -> TaskKind[V]:
         """The first kind that the seed is of."""

@@ -100,7 +100,8 @@ def plan(
             chat_format = "".join(f"\n  {finding}" for finding in found)
         except UserError as error:
             chat_format = str(error)
-        if (room := Room.of(settings)) and (cramped := room.cramped(train, worlds.load)):
+        room = Room.of(settings) if lengths else None
+        if room and (cramped := room.cramped(train, worlds.load)):
             warnings = [*warnings, cramped]
     if lengths and lengths.generated:
         by = PERFECT.format(lengths.tasks)

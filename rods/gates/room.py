@@ -5,7 +5,6 @@ Counted is what the texts of the conversation have, those of tools too. What a c
 around them, and what the policy thinks, come on top: what is refused does not fit, and what passes
 may be tight."""
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -18,6 +17,7 @@ from rods.episode.goals import goal_of
 from rods.errors import UserError
 from rods.faults import Reason
 from rods.files import read_regular
+from rods.logs import log
 from rods.tasks import AnyTask, Task
 
 COUNTED = 1000  # tasks at most
@@ -46,7 +46,8 @@ class Room:
             file = Path(config.policy.model) / "tokenizer.json"
             tokenizer = Tokenizer.from_buffer(read_regular(file, TOKENIZER))
             return Room(config, lambda text: len(tokenizer.encode(text, add_special_tokens=False)))
-        except (ImportError, OSError, ValueError, UserError):
+        except (ImportError, OSError, ValueError, UserError) as error:
+            log.warning("whether ground truths fit the context is not known", why=str(error))
             return None
 
     def reasons(self, environment: Environment, task: Task) -> list[Reason]:
@@ -67,13 +68,11 @@ class Room:
         in equal distances. `load` gives the environment of a name."""
         counted = [task for task in tasks if isinstance(task, Task)]
         counted = counted[:: 1 + len(counted) // COUNTED]
-        types = Counter(
-            task.type for task in counted if self.reasons(load(task.environment.name), task)
-        )
-        if not types:
+        over = [task.type for task in counted if self.reasons(load(task.environment.name), task)]
+        kinds = ", ".join(f"{type} {over.count(type)}" for type in sorted(set(over)))
+        if not over:
             return ""
-        kinds = ", ".join(f"{type} {count}" for type, count in sorted(types.items()))
         return (
-            f"the ground truths of {types.total()} of {len(counted)} training tasks ({kinds}) do "
-            f"not fit rollouts.max_context_tokens = {self._most}: nobody can solve them"
+            f"the ground truths of {len(over)} of {len(counted)} training tasks ({kinds}) do not "
+            f"fit rollouts.max_context_tokens = {self._most}: nobody can solve them"
         )
