@@ -16,6 +16,7 @@ const WHOLE = [1, 2, 5].flatMap((one) => [0, 1, 2, 3, 4, 5, 6].map((zeros) => on
 export function chart({ title, unit, source, series, range, x = "step", stacked = false, marks = [], levels = [] }) {
   const place = el("div");
   const node = el("section", { class: "chart", title: [source, ...marks.map(([meant]) => `lines: ${meant}`)].join("; ") }, el("h2", {}, `${title}, ${unit}`), place);
+  const last = (column) => column?.findLast((value) => value != null); // shown while nobody points at a place
   const told = (value) => (value == null ? "–" : Number.isInteger(value) ? value : value.toFixed(3));
   const rows = stacked ? series.toReversed() : series; // what is painted later covers what was before
   const between = rows.filter((one) => one.low);
@@ -62,7 +63,7 @@ export function chart({ title, unit, source, series, range, x = "step", stacked 
       },
       axes: [{ ...axis, label: x, labelSize: 16, labelGap: 0, size: 34, ...(whole ? { incrs: WHOLE } : {}) }, axis],
       series: [
-        { label: x, value: (_, value) => told(value) },
+        { label: x, value: (_, value) => told(value ?? drawn[0].at(-1)) },
         ...rows.map((one, index) => ({
           label: one.label,
           stroke: colour(one.colour),
@@ -71,9 +72,9 @@ export function chart({ title, unit, source, series, range, x = "step", stacked 
             points: { show: (drawing) => Boolean(one.points) || drawing.data[0].length < FEW, size: 5 },
             paths: one.points ? () => null : undefined,
           }),
-          value: (_, value, __, row) => told(row == null ? value : columns[index]?.[row]),
+          value: (_, value, __, row) => told(row == null ? last(columns[index]) : columns[index]?.[row]),
         })),
-        ...between.flatMap((one) => ["low", "high"].map((end) => ({ label: `95 % ${end}`, stroke: `${colour(one.colour)}40`, width: 1, points: { show: false }, value: (_, value) => told(value) }))),
+        ...between.flatMap((one) => ["low", "high"].map((end) => ({ label: `95 % ${end}`, stroke: `${colour(one.colour)}40`, width: 1, points: { show: false }, value: (_, value) => told(value ?? last(one[end])) }))),
       ],
       bands: between.map((one, index) => ({ series: [2, 1].map((end) => series.length + 2 * index + end), fill: `${colour(one.colour)}30` })),
       hooks: { drawAxes: stacked ? [] : [lines], draw: stacked ? [lines] : [] },

@@ -19,13 +19,13 @@ export function view(root, { run }) {
     states.replaceChildren(...choices.map(([value, name, count]) =>
       el("button", { "aria-pressed": String(value === state), onclick: () => seek(value, 0) }, `${name} ${num(count)}`)));
     list.replaceChildren(table(
-      ["variant", "seed", "generation", "picked at step", "now", "life", "mean of its latest group", "zone"],
+      ["variant", "seed", "generation", "picked at step", "now", "mean of its latest group", "zone", "life"],
       got.variants.map((one) => [
         link(run, "task", [one.task], one.task.slice(0, 8)),
         link(run, "task", [one.seed], one.seed.slice(0, 8)),
         one.generation, one.picked, one.state,
-        one.events.map((event) => `${event.event} after step ${event.step}${event.rule ? ` (${event.rule})` : ""}`).join(", ") || "waits for a merge",
         one.mean, zoned(one.zone),
+        one.events.map((event) => `${event.event} after step ${event.step}${event.rule ? ` (${event.rule})` : ""}`).join(", ") || "waits for a merge",
       ])));
     const page = (text, begin) => el("button", { onclick: () => seek(state, begin) }, text);
     more.replaceChildren(`${num(Math.min(from + 1, got.total))}–${num(Math.min(from + PAGE, got.total))} of ${num(got.total)} variants, the latest first`);

@@ -1,7 +1,7 @@
 // The run at a glance: alive or not, what it earns, where its tasks stand, what it costs, what went wrong.
 
 import { chart } from "chart";
-import { el, figure, legend, listing, moment, num, shown, ZONES } from "dom";
+import { el, figure, listing, moment, num, shown, ZONES } from "dom";
 import { ask, path } from "source";
 
 const OBSERVATIONS = "observations.jsonl";
@@ -12,7 +12,7 @@ const columns = (...names) => Object.fromEntries(names.map((name) => [name, []])
 export function curves(run) {
   const reward = chart({ title: "Reward", unit: "mean progress of a step's tasks, 0 to 1",
     source: `${OBSERVATIONS}: resolved turns over expected turns`, range: [0, 1], series: [{ label: "reward", colour: "boundary" }] });
-  const zones = chart({ title: "Zones", unit: "share of a step's tasks", range: [0, 1],
+  const zones = chart({ title: "Zones", unit: "share of a step's tasks", range: [0, 1], stacked: true,
     source: `${OBSERVATIONS}: the zone of each group`, series: ZONES.map((name) => ({ label: name.replace("_", " "), colour: name })) });
   const pool = chart({ title: "Pool", unit: "tasks after each merge", source: "pool.jsonl: counts of epoch records",
     series: [{ label: "originals", colour: "truncated" }, { label: "variants", colour: "boundary" }] });
@@ -117,39 +117,51 @@ function lastSign(facts) {
   return `last sign of life ${at} UTC` + (facts.state && facts.state !== facts.life ? `, ${facts.state}` : "");
 }
 
+/** First what is wrong, then whether the run learns, teaches and writes; all other figures by what they are for, folded. */
 function told(now) {
   const lives = Object.entries(now.processes).map(([name, facts]) =>
     figure(name, facts.life, facts.alive ? `pid ${facts.pid} on ${facts.host}, ${facts.state}` : facts.last_heartbeat ? lastSign(facts) : "no process",
       `heartbeat.${name}.json and locks/`));
   const count = (name, unit, source) => figure(name, num(now[name]), unit, source);
-  const parts = [
-    el("div", { class: "figures" },
-      figure("condition", now.condition, now.pace, "heartbeats, locks, and the step against training.steps"),
-      ...lives,
-      figure("step", num(now.step), `of ${num(now.steps)} steps; epoch ${now.epoch}, stage ${now.stage}, start ${now.attempt}`, `${OBSERVATIONS}: step records`),
-      figure("reward", num(now.reward, 3), `last step; ${num(now.recent, 3)} over the last ten`, `${OBSERVATIONS}: mean progress of the step's groups`),
+  const zoned = ZONES.reduce((sum, zone) => sum + (now.zones[zone] ?? 0), 0);
+  const share = zoned ? `${num((100 * (now.zones.boundary ?? 0)) / zoned)} %` : "–";
+  const groups = {
+    "Processes": lives,
+    "The policy": [
       now.calling == null ? null : figure("turns_with_a_call", `${num(100 * now.calling)} %`, `${num(now.replies, 2)} replies a turn; over the last ten steps`, `${OBSERVATIONS}: calling and replies of rollouts`),
       now.entropy == null ? null : figure("entropy", num(now.entropy, 3), "nats a token; over the last ten steps", `${OBSERVATIONS}: update records`),
       now.gradient_norm == null ? null : figure("gradient_norm", num(now.gradient_norm, 3), "before clipping; over the last ten steps", `${OBSERVATIONS}: update records`),
       now.difficulty == null ? null : figure("difficulty", num(now.difficulty.next), "of the next drawn tasks, 1 to 100", `${OBSERVATIONS}: folded from the groups of drawn tasks`),
+    ].filter(Boolean),
+    "The pool": [
       ...ZONES.map((zone) => figure(zone, num(now.zones[zone] ?? 0), "active tasks", `${OBSERVATIONS}: zone of each active task's latest group`)),
       count("originals", "tasks in the pool", "pool.jsonl"),
       count("generated", "variants in the pool", "pool.jsonl"),
-      count("staged", "variants that wait for a merge", "expanded_epoch_*.jsonl without what pool.jsonl has decided"),
-      count("injected", "variants", "pool.jsonl: injected"),
-      count("retired", "variants", "pool.jsonl: retired"),
-      count("revived", "variants", "pool.jsonl: revived"),
-      count("refused", "variants", "pool.jsonl: refused"),
+    ],
+    "The variants": [
       count("picked", `seeds, up to step ${now.considered}`, "seeds.jsonl: picked"),
-      count("accepted", "variants written", "seeds.jsonl: finished"),
       count("rejected", "attempts that failed", "rejected.jsonl"),
-      ...spent(now.costs)),
-    legend(ZONES.map((name) => [name])),
-  ];
+      count("staged", "variants that wait for a merge", "expanded_epoch_*.jsonl without what pool.jsonl has decided"),
+      ...["injected", "refused", "retired", "revived"].map((name) => count(name, "variants", `pool.jsonl: ${name}`)),
+    ],
+    "What models cost": spent(now.costs),
+  };
   if (now.policy === "simulated") now.notes.unshift("Simulated policy: this run shows how the loop works and is no evidence that the method helps.");
-  parts.push(...now.notes.map((note) => el("p", { class: "note" }, shown(note))));
-  return parts;
+  return [
+    ...now.notes.map((note) => el("p", { class: "note" }, shown(note))),
+    el("div", { class: "figures" },
+      figure("condition", now.condition, now.pace, "heartbeats, locks, and the step against training.steps"),
+      figure("step", num(now.step), `of ${num(now.steps)} steps; epoch ${now.epoch}, stage ${now.stage}, start ${now.attempt}`, `${OBSERVATIONS}: step records`),
+      figure("reward", num(now.reward, 3), `does it learn? ${num(now.recent, 3)} over the last ten steps`, `${OBSERVATIONS}: mean progress of the step's groups`),
+      figure("at_the_boundary", share, "does it teach? share of the active tasks that rollouts disagree about", `${OBSERVATIONS}: zone of each active task's latest group`),
+      count("accepted", `does it write? variants; ${num(now.injected)} injected, ${num(now.costs.calls)} calls of models`, "seeds.jsonl: finished; pool.jsonl: injected")),
+    el("div", { class: "groups" }, Object.entries(groups).filter(([, figures]) => figures.length).map(([title, figures]) =>
+      el("details", { open: open.has(title), ontoggle: (event) => open[event.target.open ? "add" : "delete"](title) },
+        el("summary", {}, title), el("div", { class: "figures" }, figures)))),
+  ];
 }
+
+const open = new Set(); // groups that somebody has unfolded: figures are made anew every second
 
 /** What calls of language models came to; the view of models says by stage and endpoint. */
 function spent(costs) {

@@ -73,6 +73,18 @@ async def test_the_page_shows_the_numbers_of_status_and_moves_with_them(
                     )
                     assert done.returncode == 0, done.stderr
             await page.until("document.querySelectorAll('canvas').length >= 3")
+            seen = [
+                name
+                for name in figures
+                if await page.ask(f"document.querySelector('[data-name={name}]').checkVisibility()")
+            ]
+            assert seen == ["condition", "step", "reward", "at_the_boundary", "accepted"]
+            values = "[...document.querySelectorAll('.u-value')].map((one) => one.textContent)"
+            assert "–" not in (await page.ask(values))[:2], "a legend without a value"
+            await page.ask("document.querySelector('.groups summary').click()")
+            await page.until(
+                "document.querySelector('[data-name=trainer]').checkVisibility()"
+            )  # and it stays unfolded while figures are made anew
             sources = "[...document.querySelectorAll('.figure, .chart')].every((one) => one.title)"
             assert await page.ask(sources), "a number without its source"
             # nothing is wider than a phone but what scrolls by itself
