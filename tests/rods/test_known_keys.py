@@ -87,3 +87,9 @@ def test_addresses_of_the_environment_are_known() -> None:
     remember_address("http://host/v1")
     remember_address("http://me:short@host")
     assert without_keys("http://host/v1, short") == "http://host/v1, short"
+
+
+def test_what_a_person_is_told_is_bounded(capsys: pytest.CaptureFixture[str]) -> None:
+    say("why: " + "x" * 100_000 + " → the remedy")
+    said = capsys.readouterr().out
+    assert len(said) < 8_100 and said.endswith(" → the remedy\n")

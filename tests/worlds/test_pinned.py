@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from rods.worlds.pinned import tool_of
+from rods.errors import UserError
+from rods.worlds.pinned import Pinned, tool_of
 
 DAY = {"type": "string", "enum": ["mon", "tue"]}
 FORMS = [
@@ -42,3 +43,20 @@ def test_what_goes_round_in_a_circle_ends_and_keys_keep_their_order() -> None:
     schema = schema_of("#/$defs/Node", {"$defs": {"Node": node}})
     assert list(schema) == ["type", "properties"] and list(schema["properties"]) == ["next", "a"]
     assert "$ref" not in str(schema)
+
+
+@pytest.mark.parametrize(("schema", "legal"), [(True, {}), (False, {"not": {}})])
+def test_a_schema_may_be_a_flag(schema: bool, legal: dict[str, Any]) -> None:
+    listed = {"type": "object", "properties": {"k": schema, "r": {"$ref": "#/$defs/a"}}}
+    record = {"name": "plan", "inputSchema": {**listed, "$defs": {"a": schema}}}
+    first, second = tool_of(record, "days").parameters
+    assert (first.schema, second.schema) == (legal, {})
+
+
+@pytest.mark.parametrize("number", [1 << 64, 1 << 80, -(1 << 63) - 1, 10**400])
+@pytest.mark.parametrize("place", ["default", "maximum", "enum"])
+def test_numbers_that_no_record_can_hold_are_refused(number: int, place: str) -> None:
+    value = [number] if place == "enum" else number
+    schema = {"type": "object", "properties": {"k": {"type": "integer", place: value}}}
+    with pytest.raises(UserError, match="tools: no JSON that every reader takes"):
+        Pinned.of("plan", {"tools": [{"name": "plan", "inputSchema": schema}]})
