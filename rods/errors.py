@@ -160,19 +160,20 @@ def plain(text: str) -> str:
 
 
 def say(text: str, *, aside: bool = False) -> None:
-    """Text for a person on standard output or, `aside`, on standard error. All of the product
-    prints through this, so that nothing foreign reaches a terminal unseen."""
-    print(plain(text), file=sys.stderr if aside else sys.stdout, flush=True)
+    """Text for a person on standard output or, `aside`, on standard error; of a long one the middle
+    is left out, since a remedy stands at its end. All of the product prints through this, so that
+    nothing foreign reaches a terminal unseen, or fills it."""
+    text = plain(text)
+    half = MOST_SAID // 2
+    shown = text if len(text) <= MOST_SAID else f"{text[:half]} … {text[-half:]}"
+    print(shown, file=sys.stderr if aside else sys.stdout, flush=True)
 
 
 def complain(program: str, text: str) -> None:
-    """One line for a person on standard error; of a long one the middle is left out, since the
-    remedy stands at its end. Where it cannot be written (to a full disk), it is dropped: the exit
-    code still says what happened."""
-    half = MOST_SAID // 2
-    line = text if len(text) <= MOST_SAID else f"{text[:half]} … {text[-half:]}"
+    """One line for a person on standard error. Where it cannot be written (to a full disk), it is
+    dropped: the exit code still says what happened."""
     try:
-        say(f"{program}: {line}", aside=True)
+        say(f"{program}: {text}", aside=True)
     except OSError:
         mute_stderr()
 

@@ -80,6 +80,15 @@ class Pinned(BaseModel):
     def _without_secrets(cls, url: str) -> str:  # runs record it, and errors repeat it
         return url if not url or base_address(url) else ""
 
+    @field_validator("tools")
+    @classmethod
+    def _as_json(cls, tools: list[JsonObject]) -> list[JsonObject]:
+        try:
+            orjson.dumps(tools)
+        except TypeError as error:  # a default of 2^80, say
+            raise ValueError(f"no JSON that every reader takes: {error}") from None
+        return tools
+
     def harmless(self) -> list[str]:
         """The tools that change nothing."""
         return [name for name in self.reads if name not in self.writes]
@@ -199,7 +208,8 @@ def tool_of(record: JsonMapping, group: str) -> Tool:
     properties, required = _arguments(whole)
     parameters = []
     for name, value in properties.items():
-        plain = dict(value) if isinstance(value, dict) else {}  # true: any value
+        # JSON Schema: true takes anything, false nothing
+        plain = dict(value) if isinstance(value, dict) else {} if value else {"not": {}}
         about = str(plain.pop("description", ""))
         default = plain.pop("default", None)
         plain.pop("title", None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import json
+from collections.abc import Callable
 from pathlib import Path
 from string import ascii_letters, digits
 from urllib.parse import quote
@@ -18,7 +19,7 @@ from rods.config.operation import base_address
 from rods.errors import InfrastructureError, UserError, plain, say
 from rods.known_keys import remember_address, remember_environment, without_keys
 
-CODINGS = {
+CODINGS: dict[str, Callable[[str], str]] = {
     "plain": lambda text: text,
     "address": quote,
     "address, all": lambda text: quote(text, safe=""),
@@ -74,9 +75,10 @@ def test_what_an_address_holds_is_in_no_text_from_then_on(
     except RuntimeError:
         structlog.get_logger().exception("it broke")
     say(said)
-    errors = [UserError(said, where=said, remedy=said), InfrastructureError(said)]
+    error = UserError(said, where=said, remedy=said)
+    errors = [error, InfrastructureError(said)]
     kept = [str(refused.value), plain(said), *capsys.readouterr(), *map(str, errors)]
-    kept += [errors[0].what, errors[0].where, (tmp_path / "logs/rods.jsonl").read_text()]
+    kept += [error.what, error.where, (tmp_path / "logs/rods.jsonl").read_text()]
     for told in kept:
         assert key not in told and key.replace("%2F", "/") not in told
 
@@ -87,3 +89,9 @@ def test_addresses_of_the_environment_are_known() -> None:
     remember_address("http://host/v1")
     remember_address("http://me:short@host")
     assert without_keys("http://host/v1, short") == "http://host/v1, short"
+
+
+def test_what_a_person_is_told_is_bounded(capsys: pytest.CaptureFixture[str]) -> None:
+    say("why: " + "x" * 100_000 + " → the remedy")
+    said = capsys.readouterr().out
+    assert len(said) < 8_100 and said.endswith(" → the remedy\n")

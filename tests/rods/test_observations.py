@@ -58,8 +58,31 @@ GROUP = {
     "reward": {"kind": "progress", "range": [0, 1]},
     "rollouts": [PLAYED],
 }
-NO_NUMBERS = (True, "1", None, [], {}, -1, 0.5, 1 << 53, 1 << 63, 10**25, 10**400, float("nan"))
-NO_NAMES = (1, None, [], {}, "x" * 301, "x" * (1 << 20), "a\nb", "\ud800", "\x1b[2J")
+NO_NUMBERS: tuple[Any, ...] = (
+    True,
+    "1",
+    None,
+    [],
+    {},
+    -1,
+    0.5,
+    1 << 53,
+    1 << 63,
+    10**25,
+    10**400,
+    float("nan"),
+)
+NO_NAMES: tuple[Any, ...] = (
+    1,
+    None,
+    [],
+    {},
+    "x" * 301,
+    "x" * (1 << 20),
+    "a\nb",
+    "\ud800",
+    "\x1b[2J",
+)
 
 
 @pytest.mark.parametrize("value", [0, *NO_NUMBERS])

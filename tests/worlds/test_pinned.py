@@ -6,7 +6,8 @@ import pytest
 
 from rods.analysis.schemas import Checker
 from rods.canonical import canonical
-from rods.worlds.pinned import closed, tool_of
+from rods.errors import UserError
+from rods.worlds.pinned import Pinned, closed, tool_of
 
 DAY = {"type": "string", "enum": ["mon", "tue"]}
 FORMS = [
@@ -83,3 +84,20 @@ def test_nothing_is_fetched_for_a_schema(tmp_path: Any) -> None:
     (tmp_path / "day.json").write_text('{"type": "integer"}')
     address = (tmp_path / "day.json").as_uri()
     assert "out of the schema" in Checker({"properties": {"a": {"$ref": address}}}).broken
+
+
+@pytest.mark.parametrize(("schema", "legal"), [(True, {}), (False, {"not": {}})])
+def test_a_schema_may_be_a_flag(schema: bool, legal: dict[str, Any]) -> None:
+    listed = {"type": "object", "properties": {"k": schema, "r": {"$ref": "#/$defs/a"}}}
+    record = {"name": "plan", "inputSchema": {**listed, "$defs": {"a": schema}}}
+    first, second = tool_of(record, "days").parameters
+    assert (first.schema, second.schema) == (legal, {})
+
+
+@pytest.mark.parametrize("number", [1 << 64, 1 << 80, -(1 << 63) - 1, 10**400])
+@pytest.mark.parametrize("place", ["default", "maximum", "enum"])
+def test_numbers_that_no_record_can_hold_are_refused(number: int, place: str) -> None:
+    value = [number] if place == "enum" else number
+    schema = {"type": "object", "properties": {"k": {"type": "integer", place: value}}}
+    with pytest.raises(UserError, match="tools: no JSON that every reader takes"):
+        Pinned.of("plan", {"tools": [{"name": "plan", "inputSchema": schema}]})

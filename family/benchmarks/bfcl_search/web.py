@@ -50,8 +50,8 @@ MOST_PAGE = 4 << 20  # bytes of a page
 # which a page may be written in: those of the web. Some others that Python has take a time that
 # grows as the square of a page.
 _WRITTEN = re.compile(
-    r"ascii|utf-(8|16|16-[bl]e)|iso8859-\d+|cp(125\d|866|874|932|949|950)|koi8-[ru]|gb(k|2312|18030)"
-    r"|big5(hkscs)?|euc_(jp|kr)|shift_jis|iso2022_jp"
+    r"ascii|utf-(8|16|16-[bl]e)|iso8859-\d+|cp(125\d|866|874|932|949|950)|koi8-[ru]"
+    r"|gb(k|2312|18030)|big5(hkscs)?|euc_(jp|kr)|shift_jis|iso2022_jp"
 ).fullmatch
 _ROUTED = ip_network("2000::/3")  # all that is routed of the sixth version
 

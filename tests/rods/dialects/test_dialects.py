@@ -76,7 +76,7 @@ def test_an_answer_ends_the_turn_and_documents_name_every_tool_and_argument(name
         ("hello", "nothing else"),
         ("<think>a<think>b</think><answer>x</answer>", "nothing else"),
         ("<tool_call>" + "[" * 5000 + "]" * 5000 + "</tool_call>", "nested"),
-        ('<tool_call>["' + "x" * 30_000 + '"]</tool_call>', "too long"),
+        ('<tool_call>["' + "x" * 30_000 + '"]</tool_call>', "longer than"),
     ],
 )
 def test_tags_names_what_is_malformed(text, complaint):
