@@ -7,10 +7,10 @@ Anything in a reply may have any type."""
 import json
 import math
 import re
+from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Any
 
 import orjson
@@ -83,7 +83,7 @@ def encode(
     request: Request,
     model: str,
     extra: JsonMapping,
-    fields: Mapping[str, str] = MappingProxyType({}),
+    fields: Mapping[str, str] | None = None,
     *,
     constrained: bool,
 ) -> bytes:
@@ -305,49 +305,41 @@ def refuses_schemas(words: str) -> bool:
 def _streamed(body: bytes, key: Key) -> JsonObject:
     """The reply whose parts are server-sent events. Raises NotAnAnswer for one that was cut off."""
     reply: JsonObject = {}
-    texts: dict[str, str] = {}
-    calls: dict[Any, JsonObject] = {}
+    texts = defaultdict[str, list[str]](list)
+    calls = defaultdict[str, defaultdict[str, list[str]]](lambda: defaultdict(list))
     ended = None
     whole = False
     for line in body.splitlines():
         data = line.removeprefix(b"data:").strip()
-        if not line.startswith(b"data:") or not data:
+        whole = whole or data == b"[DONE]"
+        if whole or not line.startswith(b"data:") or not data:
             continue
-        if data == b"[DONE]":
-            whole = True
-            break
         part = _read(data, key)
         if not isinstance(part, dict) or part.get("error"):
             raise NotAnAnswer(f"a stream that broke: {complaint(data, key)}")
         reply |= {name: value for name, value in part.items() if value}
-        choices = part.get("choices")
-        choice = choices[0] if isinstance(choices, list) and choices else None
-        choice = choice if isinstance(choice, dict) else {}
+        choice = next(iter(_dicts(part.get("choices"))), {})
         ended = choice.get("finish_reason") or ended
-        delta = choice.get("delta") or choice.get("message")
-        for name, value in delta.items() if isinstance(delta, dict) else ():
-            if name == "tool_calls":
-                _add_calls(calls, value)
-            elif text := _text(value):
-                texts[name] = texts.get(name, "") + text
+        for delta in _dicts([choice.get("delta") or choice.get("message")]):
+            for name, value in delta.items():
+                texts[name].append(_text(value) or "")
+            for call in _dicts(delta.get("tool_calls")):
+                for function in _dicts([call.get("function")]):
+                    for name, value in function.items():
+                        calls[str(call.get("index"))][name].append(_text(value) or "")
     if ended is None and not whole:
         raise NotAnAnswer("a stream that was cut off")
-    message = {**texts, "tool_calls": list(calls.values())}
+    functions = [{"function": _joined(call)} for call in calls.values()]
+    message = {**_joined(texts), "tool_calls": functions}
     return {**reply, "choices": [{"message": message, "finish_reason": ended}]}
 
 
-def _add_calls(calls: dict[Any, JsonObject], parts: Any) -> None:
-    """Adds the parts of calls in one event to those before, by their index."""
-    for part in parts if isinstance(parts, list) else ():
-        function = part.get("function") if isinstance(part, dict) else None
-        if not isinstance(function, dict):
-            continue
-        call = calls.setdefault(
-            str(part.get("index", len(calls))),
-            {"id": part.get("id"), "function": {"arguments": ""}},
-        )
-        call["function"]["name"] = function.get("name") or call["function"].get("name")
-        call["function"]["arguments"] += _text(function.get("arguments")) or ""
+def _dicts(values: Any) -> list[JsonObject]:
+    return [one for one in values if isinstance(one, dict)] if isinstance(values, list) else []
+
+
+def _joined(pieces: Mapping[str, list[str]]) -> JsonObject:
+    return {name: "".join(texts) for name, texts in pieces.items()}
 
 
 def _read(body: bytes, key: Key) -> Any:
