@@ -123,11 +123,8 @@ class Service:
                 await self._consider()
             if self.finished and not reported:
                 log.info("run finished", step=self.watch.newest)
-                say(
-                    f"rods-daemon: the run is finished at step {self.watch.newest}, and nothing is "
-                    f"left to write; this daemon stays until it is stopped (Ctrl-C)",
-                    aside=True,
-                )
+                stays = "nothing is left to write, and this daemon stays until Ctrl-C"
+                say(f"rods-daemon: the run is finished: {stays}", aside=True)
             reported = self.finished
             self._beat()
             idle = self.config.operation.idle_exit_seconds

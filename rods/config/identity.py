@@ -103,9 +103,8 @@ class Training(Section):
     parameters."""
 
     batch_tasks: int = Field(32, ge=1)  # tasks a step
-    steps: int = Field(
-        600, ge=1, le=10**9
-    )  # the run ends after this many rollout batches (004 Appendix N)
+    # the run ends after this many rollout batches (004 Appendix N)
+    steps: int = Field(600, ge=1, le=10**9)
     learning_rate: float = Field(1e-6, gt=0)  # of the optimizer; about 0.01 with muon
     # muon: torch.optim.Muon for matrices, AdamW for the rest
     optimizer: Literal["adamw", "muon"] = "adamw"

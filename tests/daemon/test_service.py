@@ -464,7 +464,7 @@ def test_it_says_that_the_run_is_finished(tmp_path: Path) -> None:
         trainer.play(1)
         until(lambda: state(run.path) == "run finished")
         _, _, errors = daemon.stop()
-    assert errors.count("the run is finished at step 2") == 1 and "this daemon stays" in errors
+    assert errors.count("the run is finished: ") == 1 and "this daemon stays" in errors
     assert errors.count('"run finished"') == 1 and idle(run.path, 2)
 
 
