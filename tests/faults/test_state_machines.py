@@ -300,11 +300,13 @@ class RunMachine(RuleBasedStateMachine):
     def kill_trainer(self, back: int, torn: int, log: str) -> None:
         """It was writing, and its last checkpoint is up to six steps old."""
         self.trainer.close()
-        kind, key = ("group", "index") if log == OBSERVATIONS else ("injected", "expanded")
+        writes = log == OBSERVATIONS
+        kind, key = ("group", "index") if writes else ("injected", "expanded")
         void = filled(
             kind,
             attempt=self.trainer.state.attempt,
-            step=9_999,
+            # a merge knows of steps that are durable
+            step=self.trainer.state.last_step + writes,
             epoch=9_999,
             task="t",
             **{key: 9_999},
