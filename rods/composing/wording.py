@@ -20,6 +20,9 @@ from rods.composing.records import BoundCall, ComposeError, Draft
 BACK = 0.75  # probability that a holistic rewrite refers back where it clearly can
 SLACK = 2  # words that a turn may have beyond the longest: a blur adds some
 SHORTER = 6  # wordings of a turn, until one is short enough
+# what comes before all else, and after it
+FOREMOST = re.compile(r"\b(?:first|start|begin)\b", re.IGNORECASE)
+HINDMOST = re.compile(r"\b(?:finally|last|end|finish)\b", re.IGNORECASE)
 
 
 @frozen
@@ -149,7 +152,7 @@ def parted(
         default="",
     )
     first = _turn(catalogue, asked[:1], lead, holistic=False, fit=True, rng=rng)
-    return first, _turn(catalogue, asked[1:], "", holistic=False, fit=True, rng=rng)
+    return first, _turn(catalogue, asked[1:], "", holistic=False, fit=True, follows=True, rng=rng)
 
 
 def _story(book: PhraseBook, draft: Draft) -> Story | None:
@@ -165,16 +168,20 @@ def _turn(
     *,
     holistic: bool,
     fit: bool,
+    follows: bool = False,
     rng: random.Random,
 ) -> str:
-    """The text of a turn; with `fit` in words that leave room for `lead` where there are such."""
+    """The text of a turn, or of a part that `follows` another; with `fit` in words that leave room
+    for `lead` where there are such."""
     if not asked:
         return ""
     longest = catalogue.book.longest
     tries = list[str]()
     room = longest - len(lead.split()) if fit else longest
     while not tries or (len(tries) < SHORTER and len(tries[-1].split()) > room):
-        tries.append(_request(catalogue, asked, holistic=holistic, strict=fit, rng=rng))
+        tries.append(
+            _request(catalogue, asked, holistic=holistic, strict=fit, follows=follows, rng=rng)
+        )
     text = min(tries, key=lambda text: len(text.split())) if fit else tries[-1]
     if lead and len(lead.split()) + len(text.split()) <= longest:
         # as the rest of a sentence
@@ -191,14 +198,27 @@ def _request(
     *,
     holistic: bool,
     strict: bool,
+    follows: bool = False,
     rng: random.Random,
 ) -> str:
+    """What is asked for. Where other requests come before, none is said to be the first; where
+    others come after, none the last."""
     frames = catalogue.book.frames
     clauses = [
         _clause(catalogue, request, holistic=holistic, strict=strict, rng=rng) for request in asked
     ]
-    framed = (clauses[start : start + max(frames)] for start in range(0, len(clauses), max(frames)))
-    return " ".join(_sentence(rng.choice(frames[len(some)]).format(*some)) for some in framed)
+    sentences = list[str]()
+    for start in range(0, len(clauses), max(frames)):
+        some = clauses[start : start + max(frames)]
+        lines = frames[len(some)]
+        fitting = [
+            line
+            for line in lines
+            if not ((start or follows) and FOREMOST.search(line))
+            and not (clauses[start + max(frames) :] and HINDMOST.search(line))
+        ]
+        sentences.append(_sentence(rng.choice(fitting or lines).format(*some)))
+    return " ".join(sentences)
 
 
 def _clause(

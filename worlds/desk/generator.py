@@ -39,7 +39,7 @@ CLASSES = ("contacts", "mail", "calendar", "files", "ledger")
 # small: what a policy of under a million parameters learns in minutes; easy and long: one step
 # easier, and harder; asked: one request, of which a value has to be asked for
 Size = Literal["full", "small", "easy", "long", "asked"]
-ORIGINALS = read(Path(__file__).parent / "recipes" / "originals.toml").vague
+ORIGINALS = read(Path(__file__).parent / "recipes" / "originals.toml")
 SMALL_SHOWN = 8  # tools shown with a task of any size but full
 # What nano's warm start makes of desk's regions (docs/nano.md). A variant has its seed's depth, so
 # it stays in one.
@@ -149,8 +149,11 @@ def fresh_task(
 @cache
 def _book(size: Size) -> Catalogue:
     own = catalogue()
-    if size != "asked":  # these leave values vague in the words that they have always had
-        own = replace(own, book=replace(own.book, vague=ORIGINALS))
+    # originals say these in the words that they have always had
+    recipes = {**own.recipes, **ORIGINALS.recipes}
+    frames = {**own.book.frames, **ORIGINALS.frames}
+    vague = own.book.vague if size == "asked" else ORIGINALS.vague
+    own = replace(own, recipes=recipes, book=replace(own.book, frames=frames, vague=vague))
     return own if size == "full" else replace(own, shown=SMALL_SHOWN)
 
 

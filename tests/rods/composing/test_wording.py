@@ -5,15 +5,17 @@ from __future__ import annotations
 
 import itertools
 import random
+import re
 from dataclasses import replace
 
 import pytest
 
 from rods.analysis.containment import Text
 from rods.composing import wording
+from rods.composing.catalogue import known_catalogue
 from rods.composing.records import BoundCall, ComposeError, Draft
 from rods.worlds import desk as desk_environment
-from tests.environments import Late
+from tests.environments import Late, load
 from tests.rods.composing.drafts import DESK, STORY, desk, drafted, planned
 
 PLAN = planned(["plan_event"], ["room_for_it", "see_balance"], ["take_in"])
@@ -269,3 +271,44 @@ def test_the_part_of_a_divided_turn_that_comes_first_keeps_its_opening() -> None
         assert first.startswith(opening) and not rest.startswith(openings)
         kept += bool(rest)
     assert kept > 5
+
+
+@pytest.mark.parametrize("world", ["desk", "bfcl"])
+def test_what_follows_other_requests_is_not_said_to_be_first_and_what_precedes_some_not_last(
+    world: str,
+) -> None:
+    catalogue = known_catalogue(load(world))
+    assert catalogue is not None
+    book = catalogue.book
+    frames = {2: (*book.frames[2], "Start with this: {0}. Then {1}."), 3: book.frames[3]}
+    catalogue = replace(catalogue, book=replace(book, frames=frames))
+    recipe = next(iter(catalogue.recipes.values()))
+    recipe = replace(recipe, phrases=("do it",))
+    asked = [wording.RecipeRequest(recipe, place, {}) for place in range(5)]
+
+    def texts(count: int, follows: bool) -> str:
+        return " ".join(
+            wording._request(
+                catalogue,
+                asked[:count],
+                holistic=False,
+                strict=True,
+                follows=follows,
+                rng=random.Random(seed),
+            )
+            for seed in range(60)
+        )
+
+    assert "Start with this" in texts(2, False)
+    assert not wording.FOREMOST.search(texts(2, True))
+    assert wording.HINDMOST.search(texts(3, True))
+    five = texts(5, True)
+    assert not wording.FOREMOST.search(five) and not wording.HINDMOST.search(five)
+
+
+def test_no_order_is_left_open_between_two_requests() -> None:
+    for world in ("desk", "bfcl"):
+        catalogue = known_catalogue(load(world))
+        assert catalogue is not None
+        for line in catalogue.book.frames[2]:
+            assert not re.search(r"\b(also|in addition)\b", line, re.IGNORECASE), line

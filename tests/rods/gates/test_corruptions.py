@@ -4,7 +4,6 @@ not."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -13,7 +12,7 @@ from bench.fixtures.corruptions import KINDS, Corruptions, objections
 from rods.canonical import keyed_random
 from rods.composing.catalogue import Catalogue, catalogue_for
 from rods.tasks import Task
-from rods.worlds.desk.generator import ORIGINALS
+from rods.worlds.desk.generator import _book
 from tests.environments import desk_tasks, load
 from tests.worlds.bfcl import writing
 
@@ -31,11 +30,8 @@ def accepted(name: str) -> Sequence[Task]:
 
 
 def phrases(name: str) -> Catalogue | None:
-    """The catalogue that words `accepted(name)`: desk's originals have vague words of their own."""
-    own = catalogue_for(load(name))
-    if name == "bfcl" or own is None:
-        return own
-    return replace(own, book=replace(own.book, vague=ORIGINALS))
+    """The catalogue that words `accepted(name)`: desk's originals have words of their own."""
+    return catalogue_for(load(name)) if name == "bfcl" else _book("full")
 
 
 @pytest.mark.sweep

@@ -156,3 +156,41 @@ def test_nobody_is_mentioned_on_a_tweet_posted_without_mentions(book: Catalogue)
                     assert not unmentioned, order(plan)
                     mentioning += 1
     assert mentioning
+
+
+def test_no_door_is_locked_before_all_are(book: Catalogue) -> None:
+    some = 0
+    for plan in plans(book, "VehicleControlAPI", 400):
+        names = order(plan)
+        if "car_lock_some" in names:
+            some += 1
+            later = names[names.index("car_lock_some") + 1 :]
+            locked = [name for name in later if "lockDoors" in book.recipes[name].tools]
+            assert locked in ([], ["car_unlock_some"]), names
+    assert some > 5
+
+
+# what one looks at first, and what is listed to be picked from
+@pytest.mark.parametrize(
+    ("tool", "argument", "words"),
+    [
+        ("lockDoors", "", "make sure"),
+        ("activateParkingBrake", "", "make sure"),
+        ("setHeadlights", "", "make sure"),
+        ("get_user_tickets", "status", "pick|which|check|go through"),
+        ("ls", "", "everything|all"),
+        ("cp", "", r"copy of \{file\} (called|named)"),
+    ],
+)
+def test_no_phrase_asks_for_another_call_than_its_own(
+    book: Catalogue, tool: str, argument: str, words: str
+) -> None:
+    phrases = [
+        phrase
+        for recipe in book.recipes.values()
+        for step in recipe.steps
+        if step.tool == tool and (argument in step.arguments or not argument)
+        if (tool, *step.arguments) != ("ls", "a")
+        for phrase in recipe.phrases
+    ]
+    assert phrases and [phrase for phrase in phrases if re.search(rf"\b({words})\b", phrase)] == []

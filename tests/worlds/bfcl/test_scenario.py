@@ -10,6 +10,7 @@ import pytest
 
 from rods.calls import Call
 from rods.composing.catalogue import Catalogue, Scene
+from rods.environments.base import Result
 from rods.worlds.bfcl import environment, fetch, tasks
 from rods.worlds.bfcl.catalogue.file_system import current
 from rods.worlds.bfcl.catalogue.travel import ROUTES
@@ -123,3 +124,33 @@ def test_padding_keeps_what_was_there_in_front(book: Catalogue) -> None:
         old, new = (list(one["config"][group][part]) for one in (state, padded))
         assert new[: len(old)] == old and len(new) > len(old) + 4
     load("bfcl").reset(padded)
+
+
+def test_no_two_tickets_have_one_number_or_one_title(book: Catalogue) -> None:
+    offered = 0
+    for seed in range(60):
+        state = made(book, "tk_create", seed=seed)
+        queue = state["config"]["TicketAPI"]["ticket_queue"]
+        world = load("bfcl").reset(state)
+        title = book.domains["title"](Scene(world.snapshot(), {}, {}, {}))[0]
+        result = world.call(Call("create_ticket", {"title": title}))
+        titles = [ticket["title"] for ticket in queue] + [title]
+        numbers = [ticket["id"] for ticket in queue] + [result.value["id"]]
+        assert len(set(titles)) == len(titles) and len(set(numbers)) == len(numbers)
+        left = book.domains["title"](Scene(world.snapshot(), {}, {}, {}))
+        assert not set(left) & set(titles)
+        offered += len(left)
+    assert offered > 500
+
+
+def test_nobody_is_mentioned_twice(book: Catalogue) -> None:
+    world = load("bfcl").reset(made(book, "tw_post_mention"))
+    scene = Scene(world.snapshot(), {}, {}, {})
+    (first, second, *_) = book.domains["mentions"](scene)
+    calls = [
+        Call("post_tweet", {"content": "Hello", "mentions": first}),
+        Call("mention", {"tweet_id": 1, "mentioned_usernames": second}),
+    ]
+    scene.calls = [(call, Result("{}", {})) for call in calls]
+    left = book.domains["mentions"](scene)
+    assert left and not {name for names in left for name in names} & {*first, *second}

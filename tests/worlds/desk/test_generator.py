@@ -6,23 +6,30 @@ from __future__ import annotations
 import hashlib
 import itertools
 import os
+import random
 import re
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 import orjson
 import pytest
 
 from rods import dialects
 from rods.analysis.profile import profile
+from rods.calls import Call
+from rods.environments.base import reference
 from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import NeedText, Reply
 from rods.episode.goals import GroundTruth
+from rods.gates.ground_truth import needless, run
 from rods.gates.similarity import SimilarityIndex
 from rods.tasks import TASK_TYPES, Task, task_lines
 from rods.worlds import desk
+from rods.worlds.desk.catalogue import catalogue
+from rods.worlds.desk.states import make_state
 from tests.environments import load
 
 
@@ -228,3 +235,30 @@ def test_small_tasks_are_short_and_show_few_tools() -> None:
         <= 8
         < max(len(task.tools) for task in desk.generate(7, 4, 0))
     )
+
+
+def test_phrases_say_whether_a_thing_is_new_and_what_is_called_so() -> None:
+    recipes = catalogue().recipes
+    for phrase in recipes["plan_same_day"].phrases:
+        assert not phrase.startswith("put the ")
+    for phrase in recipes["copy_file"].phrases:
+        assert "{file} called" not in phrase
+    every = [phrase for recipe in recipes.values() for phrase in recipe.phrases]
+    assert not [phrase for phrase in every if phrase.startswith("make sure")]
+
+
+def test_nobody_asks_again_for_what_was_done() -> None:
+    again = (Call("reply_mail", {"mail": "m1", "text": "yes"}),) * 2
+    environment = load("desk")
+    state = make_state([catalogue().recipes["answer_found"]], None, {}, random.Random(1))
+    (mail, *_) = state["mail"]["inbox"]
+    calls = tuple(replace(call, arguments={**call.arguments, "mail": mail}) for call in again)
+    tools = tuple(environment.tools())
+    task = Task(
+        reference(environment), "base", ("x", "x"), tuple((call,) for call in calls), tools,
+        state=state,
+    )  # fmt: skip
+    found = needless(environment, task, run(environment, task))
+    assert [(reason.turn, reason.text) for reason in found] == [
+        (1, "reply_mail comes a second time")
+    ]

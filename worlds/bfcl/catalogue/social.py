@@ -16,6 +16,7 @@ _MESSAGES = scenario.tables("messages")
 _TWEETS = scenario.tables("tweets")
 _TICKETS = scenario.tables("tickets")
 _workspace, _feed, _queue = map(scenario.object_of, (MESSAGE_API, TWITTER_API, TICKET_API))
+_TITLES: tuple[str, ...] = _TICKETS.pools["titles"]
 _HANDLES: tuple[str, ...] = _TWEETS.pools["handles"]
 _TAGS: tuple[str, ...] = _TWEETS.pools["tags"]
 _TAG_LISTS = [[tag] for tag in _TAGS] + [
@@ -101,14 +102,14 @@ def make_queue(request: scenario.ScenarioRequest) -> JsonObject:
     first = rng.randint(120, 9_000)
     queue = [
         {
-            "id": first + place * rng.randint(1, 9) + place,
+            "id": first + 10 * place + rng.randint(0, 9),
             "title": title,
             "description": rng.choice(_TICKETS.domains["description"]),
             "status": "Open",
             "priority": rng.randint(1, 4),
             "created_by": me if place else rng.choice(scenario.FIRST_NAMES),
         }
-        for place, title in enumerate(rng.sample(_TICKETS.domains["title"], rng.randint(2, 3)))
+        for place, title in enumerate(rng.sample(_TITLES, rng.randint(2, 3)))
     ]
     return {
         "ticket_queue": queue,
@@ -155,7 +156,10 @@ def _timeline(scene: Scene) -> JsonMapping:
 
 def _mention_lists(scene: Scene) -> list[list[str]]:
     """Of those whom no tweet mentions yet, so that nobody is added to one twice."""
-    there = {handle for tweet in _timeline(scene).values() for handle in tweet["mentions"]}
+    lists = [tweet["mentions"] for tweet in _timeline(scene).values()]
+    for call, _ in scene.calls:
+        lists += [call.arguments.get(name, []) for name in ("mentions", "mentioned_usernames")]
+    there = {handle for named in lists for handle in named}
     others = (f"@{name}" for name in _HANDLES if name != _feed(scene)["username"])
     handles = [handle for handle in others if handle not in there]
     return [[handle] for handle in handles] + [
@@ -188,7 +192,7 @@ _UPDATES = [
         Worded({"status": it}, f"status to '{it}'")
         for it in ("In Progress", "Urgent", "On Hold", "Pending")
     ),
-    *(Worded({"title": title}, f"title to '{title}'") for title in _TICKETS.domains["title"]),
+    *(Worded({"title": title}, f"title to '{title}'") for title in _TITLES),
     *(
         Worded({"description": text}, f"description to '{text}'")
         for text in _TICKETS.domains["description"]
@@ -196,10 +200,15 @@ _UPDATES = [
 ]
 
 
+def _used(scene: Scene) -> set[str]:
+    """The titles and descriptions of the tickets that are there."""
+    queue = _queue(scene)["ticket_queue"]
+    return {ticket[name] for ticket in queue for name in ("title", "description")}
+
+
 def _updates(scene: Scene) -> list[Worded]:
     """Changes by which no ticket gets the title or the description of one that is there."""
-    queue = _queue(scene)["ticket_queue"]
-    had = {ticket[name] for ticket in queue for name in ("title", "description")}
+    had = _used(scene)
     return [update for update in _UPDATES if had.isdisjoint(update.value.values())]
 
 
@@ -231,6 +240,7 @@ TWEET_DOMAINS: Mapping[str, Domain] = {
 }
 TICKET_DOMAINS: Mapping[str, Domain] = {
     "ticket_number": _tickets,
+    "title": lambda scene: [title for title in _TITLES if title not in _used(scene)],
     "update": _updates,
     "agent": lambda scene: [
         f"{first.lower()}.{last.lower()}"
