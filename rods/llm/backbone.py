@@ -196,9 +196,8 @@ class Backbone:
         try:
             completion = await self._ask_as_able(request, call)
         except RequestRefused as refusal:
-            chat = not request.texts and request.prompt is None
-            waits = chat and not self.settings.patience_seconds
-            if waits and self._suspect:
+            chat = wire.path(request) == wire.CHAT
+            if chat and self._suspect and not self.settings.patience_seconds:
                 try:
                     await self._ask(SHORTEST, call, constrained=False)
                 except RequestRefused:
@@ -249,19 +248,17 @@ class Backbone:
         )
 
     async def _ask(self, request: Request, call: CallTally, *, constrained: bool) -> Completion:
-        fields = self.fields
-        body = self._body(request, fields, constrained=constrained)
+        fields = dict(self.fields)
+        path = wire.path(request)
         blank = Completion("", "context", self.settings.model, self.name, retries=call.sent - 1)
         began = time.monotonic()
-        status, headers, content = await self._post(wire.path(request), body, call)
-        while (
-            status in (400, 422)
-            and not (request.texts or request.prompt is not None or wire.no_room(content))
-            and (change := wire.refused_field(content, fields))
-        ):
-            fields = {**fields, **change}
+        while True:
             body = self._body(request, fields, constrained=constrained)
-            status, headers, content = await self._post(wire.path(request), body, call)
+            status, headers, content = await self._post(path, body, call)
+            mendable = status in (400, 422) and path == wire.CHAT and not wire.no_room(content)
+            if not (mendable and (change := wire.refused_field(content, fields))):
+                break
+            fields |= change
         if status == 200 and (learnt := without(fields, *self.fields)):
             self.fields = {**self.fields, **learnt}
             log.warning(
