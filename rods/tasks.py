@@ -101,22 +101,17 @@ class _Packed:
     a process may hold a million tasks, and looks into few at a time."""
 
     def __init__(self, slot: Any, unpack: Callable[[bytes], Any]) -> None:
-        self._slot = slot
+        self.slot = slot
         self._unpack = unpack
 
     def __get__(self, task: Any, owner: Any = None) -> Any:
         if task is None:
             return self
-        held = self._slot.__get__(task, owner)
+        held = self.slot.__get__(task, owner)
         return self._unpack(held) if type(held) is bytes else held
 
-    def packed(self, task: Any) -> bytes | None:
-        """The JSON itself."""
-        held: bytes | None = self._slot.__get__(task)
-        return held
-
     def __set__(self, task: Any, value: Any) -> None:
-        self._slot.__set__(task, value)
+        self.slot.__set__(task, value)
 
 
 def _trimmed(json: bytes) -> bytes:
@@ -169,7 +164,7 @@ class AnyTask:
     @property
     def state_bytes(self) -> bytes | None:
         """The JSON of `state`, as it is kept."""
-        return vars(type(self))["state"].packed(self)  # type: ignore[no-any-return]
+        return vars(type(self))["state"].slot.__get__(self)  # type: ignore[no-any-return]
 
     def tools_at(self, turn: int) -> tuple[str, ...]:
         """The names callable in `turn` (counted from 0): all but those still held out."""

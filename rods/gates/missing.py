@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from rods.analysis.containment import Text, is_small, key_of, leaves, stems
+from rods.analysis.containment import Text, is_small, key_of, keys_in, leaves, stems, values_in
 from rods.analysis.flows import Output
 from rods.analysis.plausible_calls import (
     KnownValues,
@@ -218,7 +218,7 @@ class AbstentionTurn:
         itself: its text says one of the call's values, or means its tool no less."""
         call = self.calls[index]
         (asked, now) = self.task.script[self.turn - 1 : self.turn + 1]
-        values = [leaf for _, leaf in leaves(dict(call.arguments)) if not is_small(leaf)]
+        values = [leaf for leaf in values_in(call.arguments) if not is_small(leaf)]
         if now == RETURN_SENTENCE or any(
             Text.of(asked).contains_any_form(value) for value in values
         ):
@@ -269,7 +269,7 @@ class _Search:
         self.places: set[Any] = set()
         self.goal: Counter[Any] | None = None
         apart = Counter[Any]()
-        sources = [*leaves(dict(call.arguments))]
+        sources = [*leaves(call.arguments)]
         facts = [(name, _plain(leaf)) for name, leaf, _ in telling(call, result) if self.reads]
         if features.snapshot and not self.reads:
             self.goal = goal = _state(self.target)
@@ -341,7 +341,7 @@ class _Search:
         output = Output((0, 0), tried.call, tried.result)
         wanted = [index for index in range(len(self.wanted)) if index not in path.shown]
         shown = path.shown.union(index for index in wanted if output.has(*self.wanted[index]))
-        given = path.given.union(key_of(leaf) for _, leaf in leaves(dict(tried.call.arguments)))
+        given = path.given | keys_in(tried.call.arguments)
         moved = not self.reads and not tried.world.same_state(path.world)
         apart = path.apart if self.goal is None or not moved else _apart(tried.world, self.goal)
         seen = [key_of(self.wanted[index][1]) for index in shown]

@@ -119,11 +119,8 @@ class Circuit:
     def outage(self) -> float:
         """Seconds for which calls have failed without a success between; 0 while it is closed and
         that is not long."""
-        now = time.monotonic()
-        if self.down_since is not None:
-            return now - self.down_since
-        silence = now - self._first_failure if self._failures else 0.0
-        return silence if silence > SILENCE else 0.0
+        silence = time.monotonic() - self._first_failure if self._failures else 0.0
+        return silence if self.down_since is not None or silence > SILENCE else 0.0
 
     async def passage(self) -> bool | None:
         """The permission to send, and whether the call tries an open circuit. None: ask again,

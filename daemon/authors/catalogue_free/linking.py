@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import Any
 
-from rods.analysis.containment import is_small, key_of, leaves
+from rods.analysis.containment import is_small, key_of, keys_in, values_in
 from rods.analysis.flows import Flow, infer
 from rods.analysis.profile import Position, chains
 from rods.composing.bind import spoken
@@ -36,7 +36,7 @@ def tool_options(
     when no tool is left for some place."""
     catalogue = prober.catalogue
     tools = prober.environment.tools()
-    avoided = {call.name for calls in assignment.seed.calls for call in calls} - catalogue.common
+    avoided = {call.name for call in assignment.seed.goal_calls} - catalogue.common
     linked = {
         position
         for producer, consumer, _ in assignment.profile.edges
@@ -87,12 +87,12 @@ def tool_options(
     ):
         able = dict(pairs(prober, turns[turn][place], turns[later_turn][later_place]))
         named = [pair for pair, akin in able.items() if akin]
-        if able:
-            sensible = named or [*able]
-            turns[turn][place] = list(dict.fromkeys(producer for producer, _ in sensible))
-            turns[later_turn][later_place] = list(
-                dict.fromkeys(consumer for _, consumer in sensible)
+        if sensible := named or [*able]:
+            producers, consumers = (
+                list(dict.fromkeys(tools)) for tools in zip(*sensible, strict=True)
             )
+            turns[turn][place] = producers
+            turns[later_turn][later_place] = consumers
             feeders[(turn, place), (later_turn, later_place)] = named
     return turns, feeders
 
@@ -167,7 +167,7 @@ def with_inferred_flows(
             and not is_amount(name, value, keys)
             and not is_small(value)
             and any(map(str.isdigit, str(value)))
-            and not any(key_of(leaf) in stated for _, leaf in leaves(value))
+            and stated.isdisjoint(keys_in(value))
         )
         if flow.source == "result" and (is_credential(name) or key_of(value) in found or unknown):
             return flow
@@ -177,14 +177,14 @@ def with_inferred_flows(
             place, ()
         )
         if fed and not is_amount(name, value, keys):
-            each = [leaf for _, leaf in leaves(value)]
+            each = values_in(value)
             meant = (referent(name, leaf, set(map(key_of, each)), met, keys) for leaf in each)
             if all(target is None or target.words for target in meant):
                 return flow
         return Flow("user") if flow.source in ("state", "result") else flow
 
     shown = environment.features.snapshot
-    stated = {key_of(leaf) for _, leaf in leaves(dict(draft.state), keys=True)}
+    stated = keys_in(draft.state, keys=True)
     found = set[Any]()
     met = list[Mention]()
     texts = [""] * len(calls)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rods.analysis.containment import Text, leaves
+from rods.analysis.containment import Text, values_in
 from rods.analysis.profile import Position
 from rods.calls import Call
 from rods.canonical import JsonMapping, canonical, frozen
@@ -210,9 +210,7 @@ class Prober:
                     raise InfrastructureError(f"while trying {call}: {result.text}")
                 if result.error is not None:
                     said = Text.shown(result.text)
-                    if not any(
-                        map(said.contains_any_form, (leaf for _, leaf in leaves(arguments)))
-                    ):
+                    if not any(map(said.contains_any_form, values_in(arguments))):
                         refusal = result.text
                     continue
                 working.append((call, result))

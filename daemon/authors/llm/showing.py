@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from rods.analysis.containment import leaves
+from rods.analysis.containment import values_in
 from rods.calls import Call
 from rods.composing.catalogue import Catalogue
 from rods.composing.records import BoundCall, Draft, Plan
@@ -130,7 +130,7 @@ def excerpt(text: str, room: int, values: Iterable[Any] = ()) -> str:
     """`text` in about `room` characters: its beginning, and what stands around each of `values`."""
     if len(text) <= room:
         return text
-    wanted = {str(leaf): None for value in values for _, leaf in leaves(value) if leaf != ""}
+    wanted = {str(leaf): None for value in values for leaf in values_in(value) if leaf != ""}
     matches = (re.search(rf"(?<!\w){re.escape(value)}(?!\w)", text) for value in wanted)
     spans = sorted(match.span() for match in matches if match)[: room // (2 * AROUND)]
     around = max(AROUND, (room - sum(end - start for start, end in spans)) // (2 * len(spans) + 2))
