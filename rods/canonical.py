@@ -17,6 +17,7 @@ EXACT = frozenset({str, int, bool, type(None)})  # values of these types are no 
 DECIMALS = 12  # of a statistic or score; further ones depend on the order of summation
 Json = Any  # what JSON can hold
 JsonObject = dict[str, Json]
+Texts = tuple[str, ...]  # names, or what a user says
 JsonMapping = Mapping[str, Json]  # one that is only read
 Class = TypeVar("Class")
 Key = TypeVar("Key")
@@ -37,6 +38,11 @@ def without(mapping: Mapping[Key, Value], *keys: Key) -> dict[Key, Value]:
 def only(mapping: Mapping[Key, Value], keys: Iterable[Key]) -> dict[Key, Value]:
     """What `mapping` has of these keys, in their order."""
     return {key: mapping[key] for key in keys if key in mapping}
+
+
+def unique(values: Iterable[Value]) -> list[Value]:
+    """JSON values in order, each once."""
+    return list({canonical(value): value for value in values}.values())
 
 
 def canonical(value: Any) -> bytes:

@@ -19,7 +19,7 @@ from functools import cached_property
 from typing import Any
 
 from rods.calls import Call
-from rods.canonical import JsonMapping, JsonObject, content_id, frozen
+from rods.canonical import JsonMapping, JsonObject, Texts, content_id, frozen
 from rods.composing.records import ComposeError, Draft
 from rods.environments.base import Environment, Result, Results
 from rods.tasks import Task
@@ -122,17 +122,17 @@ class Recipe:
 
     name: str
     steps: tuple[RecipeStep, ...]
-    phrases: tuple[str, ...]
+    phrases: Texts
     gives: Mapping[str, ProducedEntity] = field(default_factory=dict)
-    ends: tuple[str, ...] = ()
-    when: tuple[str, ...] = ()
-    unless: tuple[str, ...] = ()
-    makes: tuple[str, ...] = ()
+    ends: Texts = ()
+    when: Texts = ()
+    unless: Texts = ()
+    makes: Texts = ()
     short: bool = False
-    purpose: tuple[str, ...] = ()  # what a user wants by it, without values ("lend a book")
+    purpose: Texts = ()  # what a user wants by it, without values ("lend a book")
 
     @cached_property
-    def tools(self) -> tuple[str, ...]:
+    def tools(self) -> Texts:
         return tuple(step.tool for step in self.steps)
 
     @cached_property
@@ -218,9 +218,9 @@ class Story:
     full stop runs on into the request."""
 
     name: str  #: by which the plan's narrative names it
-    opening: tuple[str, ...]  #: lead into the first turn
-    later: tuple[str, ...]  #: lead into the following turns
-    closing: tuple[str, ...]  #: lead into the last turn
+    opening: Texts  #: lead into the first turn
+    later: Texts  #: lead into the following turns
+    closing: Texts  #: lead into the last turn
     groups: frozenset[str] = frozenset()  #: the API classes that it suits; without any it suits all
 
 
@@ -228,8 +228,8 @@ class Story:
 class Words:
     """How a kind of thing, or a repeated value, is referred to."""
 
-    explicit: tuple[str, ...]  #: words with its noun, `{noun}`
-    back: tuple[str, ...]  #: words that refer back, such as "it"
+    explicit: Texts  #: words with its noun, `{noun}`
+    back: Texts  #: words that refer back, such as "it"
 
 
 @dataclass(frozen=True)
@@ -239,19 +239,19 @@ class PhraseBook:
     would type (`order_id`, `ignitionMode`; gate `leaks`)."""
 
     #: by the number of requests: whole sentences with `{0}`, `{1}`, …
-    frames: Mapping[int, tuple[str, ...]]
-    links: tuple[str, ...]  #: what opens a later turn without a story
+    frames: Mapping[int, Texts]
+    links: Texts  #: what opens a later turn without a story
     stories: tuple[Story, ...]  #: at least one
     things: Mapping[str, Words]  #: by kind of thing: how it is referred to
     #: by family of domains: blurred forms of a value; with `supply` or not at all
-    vague: Mapping[str, tuple[str, ...]]
+    vague: Mapping[str, Texts]
     #: by family: sentences with `{value}` that supply the value afterwards
-    supply: Mapping[str, tuple[str, ...]]
+    supply: Mapping[str, Texts]
     #: by family: words for a value said earlier
-    again: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    again: Mapping[str, Texts] = field(default_factory=dict)
     #: whole sentences with `{intent}`, what the user wants to get done
-    openings: tuple[str, ...] = ()
-    resumes: tuple[str, ...] = ()  #: sentences that lead into what an opening named last
+    openings: Texts = ()
+    resumes: Texts = ()  #: sentences that lead into what an opening named last
     longest: int = 40  #: words a turn at most; longer wordings drop their lead
 
 
@@ -312,11 +312,11 @@ class Catalogue:
     swaps: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     lookups: frozenset[str] = frozenset()  #: tools that only read
     #: tool → the arguments by which what it makes is one thing: nobody wants it twice
-    once: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    once: Mapping[str, Texts] = field(default_factory=dict)
     #: tools whose answer may be known or told without them: none is held out
     known: frozenset[str] = frozenset()
     #: tool → words of which the user says one, since another tool answers the same request
-    named: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    named: Mapping[str, Texts] = field(default_factory=dict)
     #: tools shown with a task at most: all of the classes in use, thinned out by chance
     shown: int = 40
     #: tool and parameter names that are ordinary words, so that users may say them

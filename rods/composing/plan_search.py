@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 
 from rods.analysis.profile import Position, edges_apart
-from rods.canonical import frozen
+from rods.canonical import Texts, frozen
 from rods.composing.catalogue import Catalogue, FromEarlierRecipe, FromResult, Recipe
 from rods.composing.records import ComposeError, Plan, PlannedTurn
 from rods.tasks import TaskType
@@ -336,7 +336,7 @@ class PlanSample:
             )
         return total
 
-    def same(self, wanted: Sequence[tuple[str, ...]], blocked: frozenset[str]) -> list[Turn]:
+    def same(self, wanted: Sequence[Texts], blocked: frozenset[str]) -> list[Turn]:
         """Recipes with exactly the `wanted` tools, in order, at the shape's depth as near its edges
         as may be."""
         fitting: list[tuple[int, int, list[Turn]]] = []
@@ -369,7 +369,7 @@ class PlanSample:
         return min(fitting)[2]
 
     def _decompositions(
-        self, tools: tuple[str, ...], at_hand: frozenset[str], blocked: frozenset[str]
+        self, tools: Texts, at_hand: frozenset[str], blocked: frozenset[str]
     ) -> list[Turn]:
         """The ways, at most `WAYS`, to write `tools` as recipes one after the other; `at_hand`
         are the things that there are."""

@@ -28,7 +28,7 @@ from rods.analysis.containment import Text
 from rods.analysis.flows import Flow
 from rods.analysis.plausible_calls import shows
 from rods.calls import Call
-from rods.canonical import JsonMapping, JsonObject
+from rods.canonical import JsonMapping, JsonObject, Texts
 from rods.composing import wording
 from rods.composing.catalogue import Catalogue, Slot
 from rods.composing.lexicon import runs_on, sought
@@ -54,7 +54,7 @@ def apply(
     padded state; `conversation_construct_failed` for texts that do not fit.
     """
     script = list(texts)
-    later_tools: dict[int, tuple[str, ...]] = {}
+    later_tools: dict[int, Texts] = {}
     missing: list[JsonObject] = []
     for turn in blanks(draft, texts, type):
         script[turn] = script[turn + 1]
@@ -115,7 +115,7 @@ def finished(
     type: TaskType,
     rng: random.Random,
     *,
-    later_tools: Mapping[int, tuple[str, ...]],
+    later_tools: Mapping[int, Texts],
     missing: Sequence[JsonMapping],
 ) -> Task:
     """The task of a script that has the form of its type already: pads a long context, chooses the
@@ -362,7 +362,7 @@ def _shown(
     used: set[str],
     state: JsonMapping,
     rng: random.Random,
-) -> tuple[str, ...]:
+) -> Texts:
     """The used tools, their siblings, and by chance others of the same classes and of those that
     are present in `state`, in the environment's order; classes that are present come in theirs."""
     tools = environment.tools()

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from rods.canonical import frozen
+from rods.canonical import Texts, frozen
 from rods.composing.catalogue import Catalogue, PhraseBook, Recipe, Slot, Story
 from rods.composing.lexicon import runs_on
 from rods.composing.records import BoundCall, ComposeError, Draft
@@ -48,7 +48,7 @@ def requests(catalogue: Catalogue, turn: Sequence[BoundCall]) -> list[RecipeRequ
     return asked
 
 
-def word(catalogue: Catalogue, draft: Draft, rng: random.Random) -> tuple[str, ...]:
+def word(catalogue: Catalogue, draft: Draft, rng: random.Random) -> Texts:
     """One text a turn, without story and back references. Raises ComposeError("query_gen_failed")
     as `rewrite` does."""
     turns = (requests(catalogue, turn) for turn in draft.turns)
@@ -63,7 +63,7 @@ def rewrite(
     served: bool = False,
     told: int | None = None,
     rng: random.Random,
-) -> tuple[str, ...]:
+) -> Texts:
     """All turns in one go: linked by the story (or by plain links without one), with back
     references. With `served` nothing is told that the calls do not serve, and nothing refers back
     to one of several things that the user named. Its opening tells of what the first `told` turns

@@ -51,15 +51,12 @@ def tool_options(
         )
         places = list[list[str]]()
         for node in nodes:
-            options = (
-                [node.tool]
-                if assignment.same
-                else [name for name, tool in tools.items() if tool.group == node.group]
-            )
             options = [
                 name
-                for name in options
-                if name not in assignment.blocked and is_single_tool(catalogue.recipes[name])
+                for name, tool in tools.items()
+                if (name == node.tool if assignment.same else tool.group == node.group)
+                and name not in assignment.blocked
+                and is_single_tool(catalogue.recipes[name])
             ]
             # something has to be said in it, so that it can be left open before
             if open_value and not assignment.same:
@@ -69,9 +66,8 @@ def tool_options(
                     name for name in options if name not in avoided or assignment.same
                 ] or options
             if not turns and not places:  # nothing before the first call can make it possible
-                options = [
-                    name for name in options if name not in refused(prober, options)
-                ] or options
+                vain = refused(prober, options)
+                options = [name for name in options if name not in vain] or options
             if not options:
                 raise ComposeError(
                     "no_pattern",
@@ -195,14 +191,13 @@ def with_inferred_flows(
         flows.append([])
         of_user: list[str] = []
         for place, (call, inferred) in enumerate(zip(turn_calls, row, strict=True)):
+            given = call.arguments
             own = {
-                name: kept(flow, (turn, place), name, call.arguments[name])
+                name: kept(flow, (turn, place), name, given[name])
                 for name, flow in inferred.items()
             }
-            found |= {key_of(call.arguments[name]) for name, flow in own.items() if flow.origin}
-            of_user += [
-                spoken(call.arguments[name]) for name, flow in own.items() if flow.source == "user"
-            ]
+            found |= {key_of(given[name]) for name, flow in own.items() if flow.origin}
+            of_user += [spoken(given[name]) for name, flow in own.items() if flow.source == "user"]
             flows[turn].append(own)
             met += mentions(turn, call, results[turn][place])
         texts[turn] = "; ".join(of_user)

@@ -116,12 +116,8 @@ def within(draft: Draft, room: int, turns: Sequence[int] | None = None) -> Draft
                 taken.setdefault(tuple(flow.origin), []).append(bound.call.arguments.get(argument))
 
     def cut(turn: int, place: int, bound: BoundCall) -> BoundCall:
-        return replace(
-            bound,
-            result=bound.result._replace(
-                text=excerpt(bound.result.text, share, taken.get((turn, place), ()))
-            ),
-        )
+        text = excerpt(bound.result.text, share, taken.get((turn, place), ()))
+        return replace(bound, result=bound.result._replace(text=text))
 
     return with_calls(draft, cut)
 

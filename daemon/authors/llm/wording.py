@@ -13,10 +13,10 @@ from typing import Any
 
 from rods.analysis.containment import Text, is_small, key_of, values_in
 from rods.asking import AnswerForm, Unreadable, one_of
-from rods.canonical import JsonMapping, JsonObject, canonical, content_id, frozen
+from rods.canonical import JsonMapping, JsonObject, Texts, canonical, content_id, frozen
 from rods.composing.catalogue import LEFT_OUT, Slot
 from rods.composing.records import BoundCall, ComposeError, Draft
-from rods.daemon.authors.base import StagedAssignment, Texts
+from rods.daemon.authors.base import StagedAssignment
 from rods.daemon.authors.llm import showing
 from rods.daemon.authors.llm.questions import Context
 from rods.environments.base import Environment, Tools, reference, value_of
