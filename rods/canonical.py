@@ -5,9 +5,9 @@ mappings."""
 
 import hashlib
 import math
-import random
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from random import Random
 from typing import Any, TypeVar, dataclass_transform
 
 import orjson
@@ -66,10 +66,10 @@ def rounded(value: float) -> float:
     return round(value, DECIMALS)
 
 
-def keyed_random(random_seed: int, purpose: str, *keys: str | int) -> random.Random:
+def keyed_random(random_seed: int, purpose: str, *keys: str | int) -> Random:
     """A generator that depends on nothing but its arguments."""
     digest = hashlib.sha256(canonical([random_seed, purpose, *keys])).digest()
-    return random.Random(int.from_bytes(digest[:16], "big"))
+    return Random(int.from_bytes(digest[:16], "big"))
 
 
 def refuse_nan(value: Any) -> None:

@@ -29,11 +29,8 @@ class Flow:
     origin: tuple[int, int] | None = None
 
     def as_json(self) -> JsonObject:
-        return (
-            {"source": self.source}
-            if self.origin is None
-            else {"source": self.source, "origin": list(self.origin)}
-        )
+        origin = {} if self.origin is None else {"origin": list(self.origin)}
+        return {"source": self.source, **origin}
 
 
 class Output:

@@ -12,10 +12,10 @@ a recipe puts into the conversation (`gives`) and later ones take up. A **fact**
 makes true without saying it (`makes`: somebody is logged in); others need it (`when`) or need it
 not to be so (`unless`)."""
 
-import random
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cached_property
+from random import Random
 from typing import Any
 
 from rods.calls import Call
@@ -26,6 +26,8 @@ from rods.tasks import Task
 
 ABSENT: Any = object()  # what a result has where it has nothing
 LEFT_OUT = object()  # chosen for an optional argument: the call goes without it
+Names = frozenset[str]
+NO_NAMES: Names = frozenset()
 
 
 @frozen
@@ -136,12 +138,12 @@ class Recipe:
         return tuple(step.tool for step in self.steps)
 
     @cached_property
-    def needs(self) -> frozenset[str]:
+    def needs(self) -> Names:
         """The kinds of things that must have been given before."""
         return frozenset(kind for step in self.steps for kind in step.takes_up)
 
     @cached_property
-    def wants(self) -> frozenset[str]:
+    def wants(self) -> Names:
         """The kinds of things and the facts without which it cannot come."""
         return self.needs.union(self.when)
 
@@ -221,7 +223,7 @@ class Story:
     opening: Texts  #: lead into the first turn
     later: Texts  #: lead into the following turns
     closing: Texts  #: lead into the last turn
-    groups: frozenset[str] = frozenset()  #: the API classes that it suits; without any it suits all
+    groups: Names = NO_NAMES  #: the API classes that it suits; without any it suits all
 
 
 @frozen
@@ -289,20 +291,20 @@ class Catalogue:
     #: `(recipes, avoid, narrative, rng)`: an initial state in which these recipes have a fair
     #: chance, with other names, numbers and contents than `avoid`, the seed's state or None
     make_state: Callable[
-        [Sequence[Recipe], JsonMapping | None, Mapping[str, str], random.Random], JsonObject
+        [Sequence[Recipe], JsonMapping | None, Mapping[str, str], Random], JsonObject
     ]
     #: `(state, error, rng)`: the part of a state that is merged into `state` so that what failed
     #: may succeed, or None. Of the ComposeError: `type`, `detail`, `function`, `turn`, the `call`
     #: that failed, the `domain` that had nothing to choose
-    patch: Callable[[JsonMapping, ComposeError, random.Random], JsonObject | None]
+    patch: Callable[[JsonMapping, ComposeError, Random], JsonObject | None]
     #: `(draft, spoken, rng)`: of a Draft (`state`, `plan`, `turns` of executed calls) the state
     #: with many more entries, none of which `spoken`, lower-case words of the task, could mean
-    pad: Callable[[Draft, frozenset[str], random.Random], JsonObject]
+    pad: Callable[[Draft, Names, Random], JsonObject]
     #: `(rng)`: fields of a fresh narrative besides its story's name, such as `{"topic": "flu
     #: season"}`
-    topics: Callable[[random.Random], dict[str, str]]
+    topics: Callable[[Random], dict[str, str]]
     #: domains in which the story's topic is the first choice
-    thematic: frozenset[str] = frozenset()
+    thematic: Names = NO_NAMES
     #: domain → the family of those whose values are spoken of alike (source and target accounts:
     #: "account"); a domain left out is a family of its own
     families: Mapping[str, str] = field(default_factory=dict)
@@ -310,23 +312,23 @@ class Catalogue:
     siblings: Mapping[str, str] = field(default_factory=dict)
     #: tool → two arguments that are easily swapped
     swaps: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    lookups: frozenset[str] = frozenset()  #: tools that only read
+    lookups: Names = NO_NAMES  #: tools that only read
     #: tool → the arguments by which what it makes is one thing: nobody wants it twice
     once: Mapping[str, Texts] = field(default_factory=dict)
     #: tools whose answer may be known or told without them: none is held out
-    known: frozenset[str] = frozenset()
+    known: Names = NO_NAMES
     #: tool → words of which the user says one, since another tool answers the same request
     named: Mapping[str, Texts] = field(default_factory=dict)
     #: tools shown with a task at most: all of the classes in use, thinned out by chance
     shown: int = 40
     #: tool and parameter names that are ordinary words, so that users may say them
-    ordinary: frozenset[str] = frozenset()
+    ordinary: Names = NO_NAMES
     #: kinds of things that requests may leave unsaid once they are on the table (a session's token)
-    silent: frozenset[str] = frozenset()
+    silent: Names = NO_NAMES
     #: `(state)`: the API classes whose tools are shown, in order, whether a call uses them or not
     present: Callable[[JsonMapping], Collection[str]] = _nothing
     #: tools that a variant may share with its seed (going to a folder, logging in)
-    common: frozenset[str] = frozenset()
+    common: Names = NO_NAMES
     #: how much likelier a recipe is that the plan already has; 1: as likely as any
     repeated: float = 1.0
     #: `(task, results)`: (turn, call, why) of each call that runs here and that the environment's

@@ -28,7 +28,7 @@ from rods.calls import Call
 from rods.composing.lexicon import delegates, lexicon, sought
 from rods.environments.base import Environment, Instance, Results, value_of
 from rods.episode.asked import telling
-from rods.faults import Reason
+from rods.faults import Reason, Reasons
 from rods.tasks import RETURN_SENTENCE, Task
 
 FIRST = 24
@@ -40,7 +40,7 @@ WAITING = 8  # so many times fewer where calls wait for another process
 
 def missing(
     environment: Environment, task: Task, results: Results, *, fair: bool = True
-) -> list[Reason]:
+) -> Reasons:
     """Why a turn without calls could be served after all, or why nothing shows what it lacks; with
     `fair`, also what else of it could be done. A request that leaves a choice to the assistant
     could be served as well. Empty when nothing can."""
@@ -96,7 +96,7 @@ class AbstentionTurn:
         lacks = (call.name not in names or not all(self._supplied(call)) for call in self.calls)
         return frozenset(index for index, lacking in enumerate(lacks) if lacking)
 
-    def given(self) -> list[Reason]:
+    def given(self) -> Reasons:
         """Why nothing that this turn supplies was missing before; empty when something was."""
         had = []
         for way in itertools.chain.from_iterable(map(self._supplied, self.calls)):
@@ -110,7 +110,7 @@ class AbstentionTurn:
             )
         ]
 
-    def replaced(self) -> list[Reason]:
+    def replaced(self) -> Reasons:
         """Which other calls do what the first call of each tool that returns does; empty when none
         do."""
         names = [call.name for call in self.calls]

@@ -36,7 +36,7 @@ from rods.composing.lexicon import lexicon, runs_on
 from rods.composing.parse_wording import read
 from rods.conversations import Persona
 from rods.environments.base import Environment, Results
-from rods.faults import Defect, Reason
+from rods.faults import Defect, Reason, Reasons
 from rods.tasks import RETURN_SENTENCE, AnyTask, OpenTask, Task, asked
 
 ARTEFACTS = re.compile(
@@ -46,7 +46,7 @@ ARTEFACTS = re.compile(
 )
 
 
-def leaks(environment: Environment, task: AnyTask) -> list[Reason]:
+def leaks(environment: Environment, task: AnyTask) -> Reasons:
     """Names and artefacts in the texts, each with its turn, and in what a played user may say."""
     tools = environment.tools()
     catalogue = lexicon(environment).catalogue
@@ -99,18 +99,18 @@ ENOUGH = 0.8
 LITTLE = 0.05
 
 
-def requests(environment: Environment, task: Task, results: Results) -> list[Reason]:
+def requests(environment: Environment, task: Task, results: Results) -> Reasons:
     """Calls that nobody asks for, requests that no call serves, and lists that may be read in two
     ways. `results` are those of the ground truth."""
     return unasked(environment, task, results) + undone(task, results)
 
 
-def unasked(environment: Environment, task: Task, results: Results) -> list[Reason]:
+def unasked(environment: Environment, task: Task, results: Results) -> Reasons:
     """Calls that nobody asks for; empty when each has a reason."""
     book = lexicon(environment)
     named = {} if book.catalogue is None else book.catalogue.named
     doubtful = []
-    open_to_two: list[Reason] = []
+    open_to_two: Reasons = []
     outputs: list[Output] = []
     for turn, calls in enumerate(task.calls):
         text = asked(task, turn)
@@ -161,7 +161,7 @@ def _needed(environment: Environment, task: Task, results: Results, turn: int, i
     return any(now.error is not None and before.error is None for now, before in pairs)
 
 
-def undone(task: Task, results: Results) -> list[Reason]:
+def undone(task: Task, results: Results) -> Reasons:
     """What is asked about and no call uses, and entries of a list that run into each other, so that
     "tires checked and oil low" may be one or two; empty when all of it is used."""
     reasons = []

@@ -34,20 +34,20 @@ from rods.composing.lexicon import lexicon
 from rods.composing.parse_wording import read
 from rods.conversations import Persona, Script
 from rods.environments.base import Environment, Parameter, Result, Results, Tools, value_of
-from rods.faults import Reason
+from rods.faults import Reason, Reasons
 from rods.tasks import Task, asked
 
 LONG = 4  # words from which on a text need not stand there word for word
 SHARE = 0.7  # of the words of such a text that must be found
 
 
-def grounding(environment: Environment, task: Task, results: Results) -> list[Reason]:
+def grounding(environment: Environment, task: Task, results: Results) -> Reasons:
     """The arguments whose values nobody can know; empty when there are none. `results` are those of
     the ground truth. Without forks, what tools would show counts only as far as the calls
     themselves ask. That "feet" says "ft", "three weeks" 21
     and "an hour later" some hour are doubts."""
     tools = environment.tools()
-    reasons: list[Reason] = []
+    reasons: Reasons = []
     texts: list[Text] = []
     outputs: list[Output] = []
     earlier: list[Call] = []
@@ -108,7 +108,7 @@ def _found(
 
 def ungrounded(
     tools: Tools, user: Script | Persona, calls: Sequence[Call], seen: Sequence[Result]
-) -> list[Reason]:
+) -> Reasons:
     """The arguments of `calls` whose values nobody can know: not said or known by the user, no
     default, and not in the results `seen` of the calls before. That a document lists a value does
     not tell that it is meant."""
@@ -119,7 +119,7 @@ def ungrounded(
     )
     heard = Text.of(" | ".join(texts))
     outputs = list[Output]()
-    reasons = list[Reason]()
+    reasons = Reasons()
     for index, call in enumerate(calls):
         defaults = {
             param.name: param.default
@@ -397,13 +397,13 @@ def referent(
     )
 
 
-def referents(environment: Environment, task: Task, results: Results) -> list[Reason]:
+def referents(environment: Environment, task: Task, results: Results) -> Reasons:
     """The arguments that their turn does not determine; empty when there are none. `results`: of
     the ground truth."""
     tools = environment.tools()
     catalogue = lexicon(environment).catalogue
     readings = None if catalogue is None else read(catalogue, environment, task, results)
-    reasons = list[Reason]()
+    reasons = Reasons()
     met = list[Mention]()
     keys = keys_of(task.state)
     named = set[str]()

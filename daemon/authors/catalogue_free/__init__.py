@@ -14,12 +14,12 @@ said or used, and leaves a collection as it is where more entries would change a
 later call takes a value."""
 
 import copy
-import random
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial, reduce
 from operator import getitem
+from random import Random
 from typing import Any
 
 from rods.analysis.containment import COMMON, is_small, stem
@@ -253,7 +253,7 @@ def returned_values(
 
 
 def _examples(name: str, schema: JsonMapping) -> list[Any]:
-    drawn = [Sampler(random.Random(number)).value(name, schema) for number in range(4 * EXAMPLES)]
+    drawn = [Sampler(Random(number)).value(name, schema) for number in range(4 * EXAMPLES)]
     return unique(drawn)[:EXAMPLES]
 
 
@@ -294,7 +294,7 @@ def _parts(name: str) -> frozenset[str]:
 
 
 def padded(
-    environment: Environment, draft: Draft, spoken: frozenset[str], rng: random.Random
+    environment: Environment, draft: Draft, spoken: frozenset[str], rng: Random
 ) -> JsonObject:
     """The draft's state with more entries in its largest collections, copies of those that are
     there under new keys, as far as the environment and the draft's calls allow. `spoken`: the

@@ -4,10 +4,10 @@ and whether they do.
 A recipe of a catalogue says what its steps pass on. Of a single tool that shows only when it runs,
 so flows are inferred from texts, results and state afterwards."""
 
-import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
+from random import Random
 from typing import Any
 
 from rods.analysis.containment import is_small, key_of, keys_in, values_in
@@ -27,7 +27,7 @@ Pairs = list[tuple[str, str]]  # tools of which the first feeds the second
 
 
 def tool_options(
-    prober: Prober, assignment: StagedAssignment, rng: random.Random
+    prober: Prober, assignment: StagedAssignment, rng: Random
 ) -> tuple[list[list[list[str]]], dict[tuple[Position, Position], Pairs]]:
     """For every call of the root, turn by turn, the tools of its API class that may stand there
     (rather not the seed's, or just these; as many as a task shows at most); where a call of the

@@ -9,11 +9,11 @@ model picks is likely to fit together, and keeps what the gates hold it to. Afte
 `catalogue_free.linking`), of which a model may write HIGH-LEVEL ones of its own. Its choice is
 checked against the pattern before anything runs."""
 
-import random
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
+from random import Random
 
 from rods.analysis.profile import Position
 from rods.asking import AnswerForm, Unreadable, obj, one_of
@@ -234,7 +234,7 @@ def _doomed(
 def pattern(
     prober: Prober,
     assignment: StagedAssignment,
-    rng: random.Random,
+    rng: Random,
     tried: Callable[[Plan], ComposeError | None] = lambda plan: None,
 ) -> Pattern:
     """The pattern for one plan; of recipes, what stands in the turn after one without calls is
@@ -254,7 +254,7 @@ def _from_recipes(
     prober: Prober,
     own: Mapping[str, Recipe],
     assignment: StagedAssignment,
-    rng: random.Random,
+    rng: Random,
     tried: Callable[[Plan], ComposeError | None],
 ) -> Pattern:
     catalogue = prober.catalogue
