@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 from rods.analysis.profile import Profile, distance, profile
-from rods.canonical import JsonMapping, JsonObject
+from rods.canonical import JsonMapping, JsonObject, Texts
 from rods.composing.records import ComposeError, Draft, Plan
 from rods.config import Config, Gates
 from rods.daemon.authors.base import (
@@ -382,7 +382,7 @@ class _Staged(_Writing[Task, StagedAuthor]):
         self,
         assignment: StagedAssignment,
         draft: Draft,
-        texts: tuple[str, ...],
+        texts: Texts,
         type: TaskType,
         cycles: int,
         *,
@@ -410,7 +410,7 @@ class _Staged(_Writing[Task, StagedAuthor]):
         self,
         assignment: StagedAssignment,
         draft: Draft,
-        texts: tuple[str, ...],
+        texts: Texts,
         type: TaskType,
         *,
         judged: bool,

@@ -110,42 +110,40 @@ class AnswerForm:
         if tagged and not constrained:
             return self._checked(self._in_tags(text))
         try:
-            return self._among(model_json.values(text))
+            values = model_json.values(text)
         except ValueError as error:
-            if isinstance(error, Unreadable):
-                raise
             why = f": {error}" if "{" in text or "[" in text else _excerpt(text)
             raise Unreadable(f"no JSON object could be read{why}") from None
+        return self._among(values)
 
     def _among(self, values: list[Any]) -> JsonObject:
         """The one answer that is among `values`, or in objects, lists and texts of JSON that wrap
         it."""
-        fault = None
+        fault: Unreadable | None = None
         level = values
         for _ in range(WRAPPED + 1):
             answers: dict[bytes, JsonObject] = {}
             inner: list[Any] = []
             for value in level:
-                if isinstance(value, dict) and value.keys() & self.fields.keys():
+                named = isinstance(value, dict) and value.keys() & self.fields.keys()
+                if named:
                     try:
                         answer = self._checked(value)
                         answers[canonical(without(answer, "reason"))] = answer
-                        continue
                     except Unreadable as unreadable:
                         fault = unreadable
-                        if len(value) > 1:  # no wrapping
-                            continue
-                inner += _wrapped(value)
+                if not named or len(value) == 1:
+                    inner += _wrapped(value)
             if len(answers) > 1:
                 raise Unreadable(f"{len(answers)} different answers stand there; give one")
             if answers:
                 return answers.popitem()[1]
             level = inner
-        if fault is None and not any(isinstance(value, dict) for value in values):
-            fault = Unreadable("the answer is not a JSON object")
         if fault is not None:
             raise fault
-        return self._checked({})
+        if any(isinstance(value, dict) for value in values):
+            return self._checked({})
+        raise Unreadable("the answer is not a JSON object")
 
     def _checked(self, answer: JsonMapping) -> JsonObject:
         """The fields in `answer`, texts that their schemas refuse as they are meant. Raises

@@ -5,9 +5,9 @@ mappings."""
 
 import hashlib
 import math
-import random
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from random import Random
 from typing import Any, TypeVar, dataclass_transform
 
 import orjson
@@ -17,6 +17,7 @@ EXACT = frozenset({str, int, bool, type(None)})  # values of these types are no 
 DECIMALS = 12  # of a statistic or score; further ones depend on the order of summation
 Json = Any  # what JSON can hold
 JsonObject = dict[str, Json]
+Texts = tuple[str, ...]  # names, or what a user says
 JsonMapping = Mapping[str, Json]  # one that is only read
 Class = TypeVar("Class")
 Key = TypeVar("Key")
@@ -37,6 +38,11 @@ def without(mapping: Mapping[Key, Value], *keys: Key) -> dict[Key, Value]:
 def only(mapping: Mapping[Key, Value], keys: Iterable[Key]) -> dict[Key, Value]:
     """What `mapping` has of these keys, in their order."""
     return {key: mapping[key] for key in keys if key in mapping}
+
+
+def unique(values: Iterable[Value]) -> list[Value]:
+    """JSON values in order, each once."""
+    return list({canonical(value): value for value in values}.values())
 
 
 def canonical(value: Any) -> bytes:
@@ -60,10 +66,10 @@ def rounded(value: float) -> float:
     return round(value, DECIMALS)
 
 
-def keyed_random(random_seed: int, purpose: str, *keys: str | int) -> random.Random:
+def keyed_random(random_seed: int, purpose: str, *keys: str | int) -> Random:
     """A generator that depends on nothing but its arguments."""
     digest = hashlib.sha256(canonical([random_seed, purpose, *keys])).digest()
-    return random.Random(int.from_bytes(digest[:16], "big"))
+    return Random(int.from_bytes(digest[:16], "big"))
 
 
 def refuse_nan(value: Any) -> None:

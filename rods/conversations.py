@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import ConfigDict, Field, StrictInt
 
 from rods.calls import Call
-from rods.canonical import JsonObject, frozen
+from rods.canonical import JsonObject, Texts, frozen
 
 PERSONA_TURNS = 8  # texts of a played user at most, where its task does not say
 RUBRIC_LEVELS = 2  # what a rubric gives at most
@@ -21,7 +21,7 @@ Words = Annotated[str, Field(pattern=r"\S")]  # a text that is not blank
 class Script:
     """A user whose texts are written down."""
 
-    texts: tuple[str, ...]  #: `user.script` in a record: what the user says, one text a turn
+    texts: Texts  #: `user.script` in a record: what the user says, one text a turn
 
     def __post_init__(self) -> None:
         if not self.texts:
@@ -80,7 +80,7 @@ class Rubric:
 
     #: `goal.rubric` in a record: at least one; one of the five in docs/trustee.md by name, or a
     #: sentence of your own
-    criteria: tuple[str, ...]
+    criteria: Texts
     #: `goal.expected` in a record: those that whoever wrote the task expects (001 eq. 3); only who
     #: judges is told them
     calls: tuple[Call, ...] = ()

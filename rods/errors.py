@@ -71,10 +71,8 @@ class UserError(RodsError):
         self.what = without_keys(what)
         self.where = without_keys(str(where))
         self.remedy = remedy
-        parts = [f"{where}: {what}" if where else what]
-        if remedy:
-            parts.append(f"→ {remedy}")
-        super().__init__(" ".join(parts))
+        text = f"{where}: {what}" if where else what
+        super().__init__(f"{text} → {remedy}" if remedy else text)
 
 
 class RefusedError(UserError):

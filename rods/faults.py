@@ -157,6 +157,9 @@ class Reason:
         return f"turn {self.turn}{'' if self.call is None else f', call {self.call}'}: {self.text}"
 
 
+Reasons = list[Reason]
+
+
 @frozen
 class Defect:
     """What a judge holds against a candidate: in the words of `turn` (from 0) when `query_fixable`,

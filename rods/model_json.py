@@ -78,15 +78,12 @@ def values(text: str) -> list[Any]:
     place = 0
     text = valid_unicode(text) if len(text) <= MAX_ANSWER else ""
     while start := _START.search(text, place):
-        place = start.start()
+        begin = start.start()
+        place = start.end() if start["flat"] else _end(text, begin)
         try:
-            end = start.end() if start["flat"] else _end(text, place)
-            found.append(all_valid(_decoded(text[place:end])))
+            found.append(all_valid(_decoded(text[begin:place])))
         except ValueError as error:
-            if isinstance(error, _Unclosed):
-                raise
             fault = error
-        place = end
     if not found:
         fenced = text.split("```")
         if len(fenced) != 3:
@@ -95,20 +92,16 @@ def values(text: str) -> list[Any]:
     return found
 
 
-class _Unclosed(ValueError):
-    """JSON whose end cannot be found."""
-
-
 def _end(text: str, start: int) -> int:
-    """Where the JSON ends that begins with a bracket at `start`. Raises _Unclosed."""
+    """Where the JSON ends that begins with a bracket at `start`. Raises ValueError."""
     depth = 0
     for token in _TOKEN.finditer(text, start):
         depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(token[0], 0)
         if not depth:
             return token.end()
         if depth > MAX_ANSWER_DEPTH:
-            raise _Unclosed(f"nested deeper than {MAX_ANSWER_DEPTH}")
-    raise _Unclosed(f"it is cut off: what begins with {text[start : start + 20]!r} never ends")
+            raise ValueError(f"nested deeper than {MAX_ANSWER_DEPTH}")
+    raise ValueError(f"it is cut off: what begins with {text[start : start + 20]!r} never ends")
 
 
 def _decoded(text: str) -> Any:

@@ -151,9 +151,8 @@ def _count(record: JsonMapping, name: str, most: int | None = None) -> int | Non
     """A count of a record, None where it has none. Raises ValueError unless it is a whole number
     from 0 to `most`."""
     value = record.get(name)
-    if value is not None and (
-        type(value) is not int or not 0 <= value < (WHOLE if most is None else most + 1)
-    ):
+    bound = WHOLE if most is None else most + 1
+    if value is not None and (type(value) is not int or not 0 <= value < bound):
         raise ValueError(
             f"{name} is {value!r}; it must be a whole number, "
             f"{f'0 to {most}' if most else '0 or more'}"
@@ -204,12 +203,8 @@ class Group:
     def disagrees(self) -> bool:
         """Whether its rollouts were rewarded differently: only then has any of them an advantage
         over the others."""
-        return (
-            len(
-                {rounded(rollout.reward) for rollout in self.rollouts if rollout.reward is not None}
-            )
-            > 1
-        )
+        rewards = (one.reward for one in self.rollouts)
+        return len({rounded(reward) for reward in rewards if reward is not None}) > 1
 
     def as_json(self) -> JsonObject:
         return present(

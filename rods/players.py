@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from rods import dialects
+from rods.canonical import Texts
 from rods.config import Config, Stage
 from rods.dialects import Dialect
 from rods.environments.loading import Environments
@@ -21,7 +22,7 @@ class Player(Protocol):
     """What a feature plays of the episodes of one run, or of one evaluation."""
 
     @property
-    def outside(self) -> tuple[str, ...]:
+    def outside(self) -> Texts:
         """The parts that somebody outside of the process plays, a model say."""
 
     def parts(self, task: AnyTask) -> Parts:
@@ -41,7 +42,7 @@ class Players:
         self.others = [player(environments, config) for player in PLAYERS]
 
     @property
-    def outside(self) -> tuple[str, ...]:
+    def outside(self) -> Texts:
         return tuple(part for player in self.others for part in player.outside)
 
     def job(

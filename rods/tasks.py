@@ -17,7 +17,7 @@ import orjson
 from pydantic import NonNegativeInt, PlainValidator, TypeAdapter, ValidationError
 
 from rods.calls import Call, ReadsJudged
-from rods.canonical import JsonMapping, JsonObject, content_id, frozen
+from rods.canonical import JsonMapping, JsonObject, Texts, content_id, frozen
 from rods.conversations import CLOSED, RUBRIC_LEVELS, Checks, Limits, Persona, Rubric, Script, Words
 from rods.errors import UserError, first_fault
 from rods.files import TASKS, bounded_lines, explained, open_regular
@@ -101,22 +101,17 @@ class _Packed:
     a process may hold a million tasks, and looks into few at a time."""
 
     def __init__(self, slot: Any, unpack: Callable[[bytes], Any]) -> None:
-        self._slot = slot
+        self.slot = slot
         self._unpack = unpack
 
     def __get__(self, task: Any, owner: Any = None) -> Any:
         if task is None:
             return self
-        held = self._slot.__get__(task, owner)
+        held = self.slot.__get__(task, owner)
         return self._unpack(held) if type(held) is bytes else held
 
-    def packed(self, task: Any) -> bytes | None:
-        """The JSON itself."""
-        held: bytes | None = self._slot.__get__(task)
-        return held
-
     def __set__(self, task: Any, value: Any) -> None:
-        self._slot.__set__(task, value)
+        self.slot.__set__(task, value)
 
 
 def _trimmed(json: bytes) -> bytes:
@@ -140,10 +135,10 @@ class AnyTask:
     #: `long_context`: in a large state; `miss_func`: a tool is missing in a turn; `miss_param`: a
     #: value is
     type: TaskType
-    tools: tuple[str, ...]  #: `tools.names` in a record: the tools that the policy may call
+    tools: Texts  #: `tools.names` in a record: the tools that the policy may call
     #: `tools.held_out` in a record: tools that come later, by the turn in which they do, counted
     #: from 0: `{"2": ["pay"]}`
-    later_tools: Mapping[int, tuple[str, ...]]
+    later_tools: Mapping[int, Texts]
     state: JsonMapping | None  #: the initial state; absent: the environment's own empty state
     split: Split  #: those of `validation` and `test` are never trained on or varied
     provenance: JsonMapping  #: where it comes from; written by authors
@@ -157,7 +152,7 @@ class AnyTask:
         raise NotImplementedError
 
     @property
-    def texts(self) -> tuple[str, ...]:
+    def texts(self) -> Texts:
         """What the user is known to say, whatever the policy does."""
         raise NotImplementedError
 
@@ -169,9 +164,9 @@ class AnyTask:
     @property
     def state_bytes(self) -> bytes | None:
         """The JSON of `state`, as it is kept."""
-        return vars(type(self))["state"].packed(self)  # type: ignore[no-any-return]
+        return vars(type(self))["state"].slot.__get__(self)  # type: ignore[no-any-return]
 
-    def tools_at(self, turn: int) -> tuple[str, ...]:
+    def tools_at(self, turn: int) -> Texts:
         """The names callable in `turn` (counted from 0): all but those still held out."""
         missing = {
             name for until, names in self.later_tools.items() if turn < until for name in names
@@ -232,12 +227,12 @@ class Task(AnyTask):
 
     environment: EnvironmentRef
     type: TaskType
-    script: tuple[str, ...]  #: `user.script` in a record: what the user says, one text a turn
+    script: Texts  #: `user.script` in a record: what the user says, one text a turn
     #: `goal.calls` in a record: the ground truth, a list of calls a turn, each `{"name": …,
     #: "arguments": {…}}`; empty where no call is right
     calls: tuple[tuple[Call, ...], ...]
-    tools: tuple[str, ...]
-    later_tools: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    tools: Texts
+    later_tools: Mapping[int, Texts] = field(default_factory=dict)
     state: JsonMapping | None = None
     split: Split = "train"
     provenance: JsonMapping = field(default_factory=dict)
@@ -276,7 +271,7 @@ class Task(AnyTask):
         return len(self.script)
 
     @property
-    def texts(self) -> tuple[str, ...]:
+    def texts(self) -> Texts:
         return self.script
 
     @property
@@ -310,7 +305,7 @@ class OpenTask(AnyTask):
     type: TaskType
     user: Script | Persona  #: who talks: texts that are written down, or a user who is played
     goal: Checks | Rubric  #: what it is judged by
-    tools: tuple[str, ...]
+    tools: Texts
     state: JsonMapping | None = None
     split: Split = "train"
     provenance: JsonMapping = field(default_factory=dict)
@@ -318,7 +313,7 @@ class OpenTask(AnyTask):
     system: str = ""
     limits: Limits | None = None  #: how long its conversation may be, besides its user's turns
     # always empty
-    later_tools: Mapping[int, tuple[str, ...]] = field(default_factory=dict, init=False)
+    later_tools: Mapping[int, Texts] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         if self.type not in OPEN_TYPES:
@@ -338,7 +333,7 @@ class OpenTask(AnyTask):
         return len(self.goal.calls) if isinstance(self.goal, Checks) else RUBRIC_LEVELS
 
     @property
-    def texts(self) -> tuple[str, ...]:
+    def texts(self) -> Texts:
         return self.user.texts if isinstance(self.user, Script) else (self.user.query,)
 
     @property
@@ -365,7 +360,7 @@ CallRecord = Annotated[Call, PlainValidator(Call.from_json)]
 @dataclass(slots=True)
 class _User:
     __pydantic_config__ = CLOSED
-    script: tuple[str, ...] | None = None
+    script: Texts | None = None
     persona: Persona | None = None
 
 
@@ -374,15 +369,15 @@ class _Goal:
     __pydantic_config__ = CLOSED
     calls: tuple[tuple[CallRecord, ...], ...] | None = None
     checks: tuple[CallRecord, ...] | None = None
-    rubric: tuple[str, ...] | None = None
+    rubric: Texts | None = None
     expected: tuple[CallRecord, ...] | None = None
     reads: Reads | None = None
 
 
 @dataclass(slots=True)
 class _Tools:
-    names: tuple[str, ...]
-    held_out: dict[NonNegativeInt, tuple[str, ...]] = field(default_factory=dict)
+    names: Texts
+    held_out: dict[NonNegativeInt, Texts] = field(default_factory=dict)
 
 
 @dataclass(slots=True)

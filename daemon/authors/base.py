@@ -22,7 +22,7 @@ from dataclasses import field, replace
 from typing import Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
 from rods.analysis.profile import Profile
-from rods.canonical import JsonMapping, JsonObject, frozen, keyed_random
+from rods.canonical import JsonMapping, JsonObject, Texts, frozen, keyed_random
 from rods.composing.records import BoundCall, ComposeError, Draft, Plan
 from rods.config import Gates
 from rods.daemon.authors.state_shapes import State
@@ -34,7 +34,6 @@ from rods.tasks import AnyTask, OpenTask, Task, TaskType
 
 T = TypeVar("T")
 V = TypeVar("V", bound=AnyTask)
-Texts = tuple[str, ...]  # what the user says, one text a turn of the draft
 StageName = Literal["plan", "execute", "rewrite", "judge", "adversarial", "admission"]
 NO_CALLS = Profile("base", ())
 
@@ -234,7 +233,7 @@ class TaskKind(ABC, Generic[V]):
 class FormedTask:
     """A task that the gates accept, with the texts that it was formed from."""
 
-    texts: tuple[str, ...]
+    texts: Texts
     task: Task
     checked: Checked
     reason: str = "not judged"  # the judge's
@@ -381,7 +380,7 @@ def without_empty_turns(draft: Draft) -> Draft:
     )
 
 
-def with_blanks(draft: Draft, texts: tuple[str, ...]) -> tuple[str, ...]:
+def with_blanks(draft: Draft, texts: Texts) -> Texts:
     """The texts of `without_empty_turns(draft)` as texts of `draft`: "" where no call is right."""
     rest = iter(texts)
     return tuple(next(rest) if calls else "" for calls in draft.turns)

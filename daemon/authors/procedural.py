@@ -12,11 +12,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from rods.canonical import JsonObject
+from rods.canonical import JsonObject, Texts
 from rods.composing import bind, planning, task_types, wording
 from rods.composing.catalogue import Catalogue, catalogue_for
 from rods.composing.records import ComposeError, Draft, Plan
-from rods.daemon.authors.base import Asking, Judgement, StagedAssignment, T, Texts, in_thread
+from rods.daemon.authors.base import Asking, Judgement, StagedAssignment, T, in_thread
 from rods.daemon.authors.state_shapes import State
 from rods.environments.base import Environment, Results, kept
 from rods.faults import Defect, Reason

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
-from rods.analysis.containment import Text, leaves
+from rods.analysis.containment import Text, leaves, values_in
 from rods.analysis.sampling import WORDS, Sampler
 from rods.canonical import JsonObject
 from rods.daemon.authors.state_shapes import Path, leaves as state_leaves, nested
@@ -114,7 +114,7 @@ def values(asked: Asked) -> Answer:
 def world(asked: Asked) -> Answer:
     """The same world with another end of its longest text of several words that stands there once;
     with another number where there is none, or where that was refused."""
-    counts = Counter(leaf for _, leaf in leaves(asked.state, keys=True))
+    counts = Counter(values_in(asked.state, keys=True))
     texts = [
         (path, leaf)
         for path, leaf in state_leaves(asked.state)

@@ -9,11 +9,11 @@ The table of roles is joined from the author's and those of the extensions that 
 its module `stand_in`."""
 
 import json
-import random
 import re
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
+from random import Random
 from string import Formatter
 from types import ModuleType
 
@@ -63,9 +63,9 @@ def schema_of(request: JsonMapping) -> JsonObject | None:
     return wanted["json_schema"]["schema"] if wanted.get("type") == "json_schema" else None
 
 
-def chance_of(request: JsonMapping) -> random.Random:
+def chance_of(request: JsonMapping) -> Random:
     """The chance that hangs on a request: the same question has the same answer."""
-    return random.Random(json.dumps(request, sort_keys=True))
+    return Random(json.dumps(request, sort_keys=True))
 
 
 # modules of features with the roles of models that they ask (`ROLES`), as those of feedback (000)

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
 
-from rods.analysis.containment import WORD, is_small, leaves
+from rods.analysis.containment import WORD, is_small, values_in
 from rods.buffers.log.shapes import fault_of
 from rods.calls import Call
 from rods.canonical import JsonMapping, JsonObject
@@ -98,7 +98,7 @@ def pattern(call: Call, result: Result) -> str:
             written = re.escape(" ".join(str(value).split()))
             text = re.sub(rf"(?<!\w)['\"]?{written}['\"]?(?!\w)", f"{{{name}}}", text)[:READ]
     for name, value in sorted(call.arguments.items()):
-        texts = [leaf for _, leaf in leaves(value, keys=True) if isinstance(leaf, str)]
+        texts = [leaf for leaf in values_in(value, keys=True) if isinstance(leaf, str)]
         rows = {row for part in texts for row in _rows(WORD.findall(part))}
         text = _between_placeholders(text, partial(_without_rows, rows, f"{{{name}}}"))
     for regex, placeholder in (

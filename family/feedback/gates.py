@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from rods.analysis.containment import WORD, Text, is_small, key_of, leaves, stem
+from rods.analysis.containment import WORD, Text, is_small, key_of, leaves, stem, values_in
 from rods.analysis.plausible_calls import KnownValues, documented, options, plausible
 from rods.analysis.sampling import WORDS
 from rods.calls import Call
@@ -78,7 +78,7 @@ class GroundTruthValues:
     def __init__(self, tasks: Iterable[AnyTask]) -> None:
         values: dict[Any, str] = {}
         for call in (call for task in tasks for call in task.goal_calls):
-            for _, leaf in leaves(dict(call.arguments)):
+            for leaf in values_in(call.arguments):
                 if isinstance(leaf, str) and not is_small(leaf) and leaf.casefold() not in ORDINARY:
                     values.setdefault(key_of(leaf), leaf)
         self._values = [
@@ -270,7 +270,7 @@ def _words(text: str) -> frozenset[str]:
 
 def _document(tool: Tool) -> str:
     """All that the document of `tool` says."""
-    texts = (leaf for _, leaf in leaves(tool.schema(), keys=True))
+    texts = values_in(tool.schema(), keys=True)
     return "\n".join(str(leaf) for leaf in texts if not isinstance(leaf, bool) and leaf is not None)
 
 
@@ -394,7 +394,7 @@ def _followed(
             yield world, witness.call
             continue
         gifts = dict.fromkeys(
-            leaf for _, leaf in leaves(value_of(result), keys=True) if isinstance(leaf, str | int)
+            leaf for leaf in values_in(value_of(result), keys=True) if isinstance(leaf, str | int)
         )
         for value in itertools.islice(gifts, TRIES):
             yield world, _with(witness.call, remedy.argument, value)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rods.analysis.containment import Text, leaves
+from rods.analysis.containment import Text, values_in
 from rods.analysis.sampling import Sampler
 from rods.analysis.schemas import fits, limits
 from rods.calls import Call
@@ -116,7 +116,7 @@ class _Fact:
     def stands_in(self, text: Text) -> bool:
         return any(
             text.contains_any_form(leaf)
-            for _, leaf in leaves(self.value)
+            for leaf in values_in(self.value)
             if not isinstance(leaf, bool)
         )
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import orjson
 
-from rods.analysis.containment import Text, leaves
+from rods.analysis.containment import Text, values_in
 from rods.analysis.impostors import signs
 from rods.analysis.schemas import Checker, limits
 from rods.asking import AnswerForm, Question, Schema, Unreadable, obj, one_of, read_forms
@@ -103,7 +103,7 @@ def ask_for_task(
         heard = Text.of(" | ".join([answer["first_query"], *knows.values()]))
         if missing := [
             leaf
-            for _, leaf in leaves(dict(calls[0].arguments))
+            for leaf in values_in(calls[0].arguments)
             if not isinstance(leaf, bool) and not heard.contains_any_form(leaf)
         ]:
             raise Unreadable(
@@ -146,9 +146,9 @@ def ask_tool(
         _with_field("simulated_tool", "result", result), bound=("result", "status", "ok")
     )
     fields, sections = _briefed("simulated_tool", task, tools, past, information)
-    named = [leaf for _, leaf in leaves(dict(call.arguments))]
+    named = values_in(call.arguments)
     # what it asks for
-    things = sorted(known, key=lambda thing: any(leaf in named for _, leaf in leaves(dict(thing))))
+    things = sorted(known, key=lambda thing: any(leaf in named for leaf in values_in(dict(thing))))
     fields |= {"calls": past.calls(), "known": transcript(things, ROOM // 4)}
     fields |= {"call": line(call.as_json()), "result": _json(result)}
 

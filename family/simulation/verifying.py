@@ -5,7 +5,7 @@ is not seen: docs/trustee.md."""
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 
-from rods.analysis.containment import Text, key_of, leaves
+from rods.analysis.containment import Text, key_of, values_in
 from rods.calls import Call
 from rods.canonical import frozen
 from rods.conversations import RUBRIC_LEVELS, Persona, Rubric
@@ -116,7 +116,7 @@ class ByRule:
             for name, value in call.arguments.items():
                 if defaults.get(name) == value:
                     continue
-                for _, leaf in leaves(value):
+                for leaf in values_in(value):
                     if not isinstance(leaf, bool) and not any(
                         source.contains_any_form(leaf) for source in sources
                     ):

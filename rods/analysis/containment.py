@@ -3,7 +3,7 @@ what a text says."""
 
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, cast
@@ -44,7 +44,7 @@ _SCALES: dict[str, int] = WORDS["scales"]
 _CLOCK = re.compile(
     rf"\b(\d{{1,2}}|{'|'.join(WORDS['numbers'][1:13])})(?:[:.](\d\d))?"
     r"(?: ?(?:o'clock )?"
-    r"(am|pm|a\.m\.?|p\.m\.?|in the morning|in the afternoon|in the evening|at night)"
+    r"(?:(am|a\.m\.?|in the morning)|(pm|p\.m\.?|in the (?:afternoon|evening)|at night))"
     r"(?!\w)|(?<=:\d\d)(?![:\d]))|\b(noon|midday|midnight)\b",
     re.IGNORECASE,
 )
@@ -82,7 +82,7 @@ class Text:
     @staticmethod
     def holding(value: Any) -> "Text":
         """What a JSON value says with its leaves and keys."""
-        values = [leaf for _, leaf in leaves(value, keys=True)]
+        values = values_in(value, keys=True)
         text = _folded(" | ".join(map(str, values)))
         exact = (float(leaf) for leaf in values if _is_number(leaf) and abs(leaf) < HUGE)
         return Text(text.folded, text.numbers.union(exact), text.clocks)
@@ -94,10 +94,8 @@ class Text:
         if _is_number(value):
             return bool(abs(value) < HUGE and float(value) in self.numbers)
         if isinstance(value, (str, bool)):
-            return _contains(self.folded, " ".join(str(value).casefold().split()))
-        parts = (
-            [leaf for _, leaf in leaves(value)] if isinstance(value, (list, tuple, dict)) else []
-        )
+            return _contains(self.folded, key_of(str(value)))
+        parts = values_in(value) if isinstance(value, (list, tuple, dict)) else []
         return bool(parts) and all(map(self.contains_exact, parts))
 
     def contains_any_form(self, value: Any) -> bool:
@@ -106,7 +104,7 @@ class Text:
         if self.contains_exact(value):
             return True
         if isinstance(value, (list, dict)):
-            parts = [leaf for _, leaf in leaves(value)]
+            parts = values_in(value)
             return bool(parts) and all(map(self.contains_any_form, parts))
         if isinstance(value, str):
             words = " ".join(part for part in _HUMPS.split(value) if part)
@@ -129,9 +127,7 @@ class Text:
     def converts(self, value: Any) -> bool:
         """Whether the number `value` is a measure of the text in a smaller unit: "three weeks" for
         21."""
-        if not _is_number(value):
-            return False
-        return any(
+        return _is_number(value) and any(
             _size(count) * factor == value
             for count, unit in _MEASURE.findall(self.folded)
             for factor in WORDS["measures"][unit]
@@ -184,16 +180,11 @@ def things(text: str) -> list[Any]:
 def clocks(text: str) -> Iterator[tuple[int, int]]:
     """The times of day in a text, as (hour of 24, minute): "17:00", "4 pm", "three in the
     afternoon", "noon"."""
-    for said, minute, half, word in _CLOCK.findall(text):
-        if word:
-            yield (0 if word.casefold() == "midnight" else 12), 0
-            continue
-        hour = int(said) if said.isdecimal() else _COUNTS[said.casefold()]
-        if half and hour <= 12:
-            morning = half.casefold()[0] == "a" or half.casefold() == "in the morning"
-            hour = hour % 12 + (
-                0 if morning or (half.casefold() == "at night" and hour == 12) else 12
-            )
+    for said, minute, early, late, word in _CLOCK.findall(text.casefold()):
+        hour = int(_size(said)) if said else 12 * (word != "midnight")
+        if (early or late) and hour <= 12:
+            midnight = hour == 12 and late == "at night"
+            hour = hour % 12 + 12 * bool(late and not midnight)
         if hour < 24 and int(minute or 0) < 60:
             yield hour, int(minute or 0)
 
@@ -250,7 +241,12 @@ def akin(field: str, argument: str) -> bool:
 def leaves(value: Any, name: str = "", *, keys: bool = False) -> Iterator[tuple[str, Any]]:
     """(name of the nearest key, leaf) for every leaf of a JSON value; with `keys`, the keys of
     objects too."""
-    if isinstance(value, dict):
+    if isinstance(value, (list, tuple)):
+        for item in value:
+            yield from leaves(item, name, keys=keys)
+    elif isinstance(value, str) or not isinstance(value, Mapping):
+        yield name, value
+    else:
         for key, item in value.items():
             if keys:
                 yield name, key
@@ -258,11 +254,16 @@ def leaves(value: Any, name: str = "", *, keys: bool = False) -> Iterator[tuple[
                 if key.isdecimal() and len(key) < 19:
                     yield name, int(key)
             yield from leaves(item, key, keys=keys)
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from leaves(item, name, keys=keys)
-    else:
-        yield name, value
+
+
+def values_in(value: Any, *, keys: bool = False) -> list[Any]:
+    """The leaves of a JSON value; with `keys`, the keys of objects too."""
+    return [leaf for _, leaf in leaves(value, keys=keys)]
+
+
+def keys_in(value: Any, *, keys: bool = False) -> set[Any]:
+    """The same by `key_of`."""
+    return set(map(key_of, values_in(value, keys=keys)))
 
 
 def form_of(value: Any) -> str:
@@ -279,7 +280,7 @@ def key_of(value: Any) -> Any:
     if isinstance(value, str):
         return " ".join(value.casefold().split())
     if isinstance(value, (list, tuple)):
-        return tuple(key_of(item) for item in value)
+        return tuple(map(key_of, value))
     if isinstance(value, dict):
         return frozenset((key, key_of(item)) for key, item in value.items())
     return value
@@ -306,14 +307,11 @@ def stems(text: str) -> Iterator[str]:
 
 
 def _folded(text: str) -> Text:
-    folded = " ".join(text.casefold().split())
-    times = frozenset(clocks(folded))
+    text = key_of(text)
+    times = frozenset(clocks(text))
     hours = (float(hour) for hour, minute in times if not minute)
-    return Text(
-        folded,
-        frozenset((*numbers(folded), *spelled(folded.replace("half a dozen", "six")), *hours)),
-        times,
-    )
+    words = text.replace("half a dozen", "six")
+    return Text(text, frozenset((*numbers(text), *spelled(words), *hours)), times)
 
 
 _kept = lru_cache(maxsize=4096)(_folded)

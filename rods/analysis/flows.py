@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any, Literal
 
-from rods.analysis.containment import Text, akin, is_small, key_of, leaves
+from rods.analysis.containment import Text, akin, is_small, key_of, keys_in, leaves, values_in
 from rods.calls import Call
 from rods.canonical import JsonObject, frozen
 from rods.environments.base import Result, Results, Tool, Tools, value_of
@@ -29,11 +29,8 @@ class Flow:
     origin: tuple[int, int] | None = None
 
     def as_json(self) -> JsonObject:
-        return (
-            {"source": self.source}
-            if self.origin is None
-            else {"source": self.source, "origin": list(self.origin)}
-        )
+        origin = {} if self.origin is None else {"origin": list(self.origin)}
+        return {"source": self.source, **origin}
 
 
 class Output:
@@ -42,7 +39,7 @@ class Output:
     def __init__(self, position: tuple[int, int], call: Call, result: Result) -> None:
         self.position = position
         self.whole = value_of(result)
-        own = {key_of(leaf) for _, leaf in leaves(dict(call.arguments))}
+        own = keys_in(call.arguments)
         self.fields: dict[Any, set[str]] = {}  # the names of the fields that hold a value
         for name, leaf in leaves(self.whole, keys=True):
             if (key := key_of(leaf)) not in own:
@@ -54,7 +51,7 @@ class Output:
 
     def brought(self, argument: str, value: Any) -> bool:
         if isinstance(value, (list, dict)):
-            parts = [leaf for _, leaf in leaves(value)]
+            parts = values_in(value)
             return bool(parts) and all(self.brought(argument, part) for part in parts)
         names = self.fields.get(key_of(value), ())
         telling = not is_small(value) or not isinstance(self.whole, (dict, list))
@@ -99,7 +96,7 @@ def entries(
 def infer(tools: Tools, task: Task, results: Results) -> list[list[dict[str, Flow]]]:
     """A dictionary of flows a call, turn by turn. `results`: of the ground truth. Raises KeyError
     for unknown tools."""
-    state = {key_of(leaf) for _, leaf in leaves(task.state or {}, keys=True)}
+    state = keys_in(task.state or {}, keys=True)
     texts = [Text.of(text) for text in task.script]
     outputs: list[Output] = []
 
@@ -133,11 +130,7 @@ def infer(tools: Tools, task: Task, results: Results) -> list[list[dict[str, Flo
         schema = parameter.schema if parameter is not None else {}
         # the tool's document offers it, no need to look
         listed = "enum" in schema or "enum" in schema.get("items", {})
-        if (
-            not listed
-            and not is_small(value)
-            and all(key_of(leaf) in state for _, leaf in leaves(value))
-        ):
+        if not listed and not is_small(value) and keys_in(value) <= state:
             return Flow("state")
         return Flow("user")
 

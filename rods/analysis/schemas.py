@@ -158,20 +158,16 @@ class Checker:
     def errors(self, value: Any) -> list[ValidationError]:
         """What keeps a JSON value from conforming: outer errors before inner ones, a wrong type
         before its bounds."""
-        if self._validator is None:
-            return []
-        try:
-            return sorted(self._validator.iter_errors(value), key=_rank)
-        except ValueError:
-            return []
+        with suppress(ValueError):
+            if self._validator is not None:
+                return sorted(self._validator.iter_errors(value), key=_rank)
+        return []
 
     def fault(self, value: Any) -> str:
         """The first of `errors` as the rest of a sentence; empty when `value` conforms."""
-        return (
-            ""
-            if self.fits(value)
-            else next((self._told(flaw, value) for flaw in self.errors(value)), "is no JSON")
-        )
+        if self.fits(value):
+            return ""
+        return next((self._told(flaw, value) for flaw in self.errors(value)), "is no JSON")
 
     def mended(self, value: Any) -> Any:
         """`value` with texts in it that the schema refuses as it means them, as far as one reading
@@ -283,8 +279,7 @@ class _Type:
 
     def validate(self, value: Any) -> None:
         if not any(
-            isinstance(value, TYPES[kind])
-            and (kind == "boolean" or (value is not True and value is not False))
+            isinstance(value, TYPES[kind]) and (kind == "boolean" or not isinstance(value, bool))
             for kind in self.kinds
         ):
             raise ValueError(f"is not of type {self.kinds}")

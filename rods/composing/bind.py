@@ -5,10 +5,10 @@ one of an earlier turn, so that a rewrite can refer back to it; by a model in da
 Every argument's flow is recorded as it is bound."""
 
 import copy
-import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from random import Random
 from typing import Any
 
 from rods.analysis.containment import form_of, leaves
@@ -39,9 +39,7 @@ THEMATIC = 0.7  # probability of the story's topic where a domain offers it
 REPEAT = 0.4  # probability of a value that an earlier turn mentioned, where the domain offers one
 
 
-def fresh_state(
-    catalogue: Catalogue, plan: Plan, seed: Task | None, rng: random.Random
-) -> JsonObject:
+def fresh_state(catalogue: Catalogue, plan: Plan, seed: Task | None, rng: Random) -> JsonObject:
     """A new initial state in which `plan` has a fair chance, with other names, numbers and contents
     than the seed's. Raises ComposeError("func_sample_failed") for a recipe that the catalogue does
     not know."""
@@ -50,7 +48,7 @@ def fresh_state(
 
 
 def repair(
-    catalogue: Catalogue, state: JsonMapping, error: ComposeError, rng: random.Random
+    catalogue: Catalogue, state: JsonMapping, error: ComposeError, rng: Random
 ) -> JsonObject | None:
     """`state` patched so that what failed may succeed, or None where nothing is known to help.
     Realise the plan again with the *same* choices (a generator made anew from the same key): the
@@ -94,7 +92,7 @@ class Choice:
 Chooser = Callable[[Choice], Any]  # one of the values, or another that the tool takes
 
 
-def random_chooser(rng: random.Random) -> Chooser:
+def random_chooser(rng: Random) -> Chooser:
     """Chooses at random, with a preference for the story's topic and for what an earlier turn
     said."""
 

@@ -12,20 +12,22 @@ a recipe puts into the conversation (`gives`) and later ones take up. A **fact**
 makes true without saying it (`makes`: somebody is logged in); others need it (`when`) or need it
 not to be so (`unless`)."""
 
-import random
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cached_property
+from random import Random
 from typing import Any
 
 from rods.calls import Call
-from rods.canonical import JsonMapping, JsonObject, content_id, frozen
+from rods.canonical import JsonMapping, JsonObject, Texts, content_id, frozen
 from rods.composing.records import ComposeError, Draft
 from rods.environments.base import Environment, Result, Results
 from rods.tasks import Task
 
 ABSENT: Any = object()  # what a result has where it has nothing
 LEFT_OUT = object()  # chosen for an optional argument: the call goes without it
+Names = frozenset[str]
+NO_NAMES: Names = frozenset()
 
 
 @frozen
@@ -122,26 +124,26 @@ class Recipe:
 
     name: str
     steps: tuple[RecipeStep, ...]
-    phrases: tuple[str, ...]
+    phrases: Texts
     gives: Mapping[str, ProducedEntity] = field(default_factory=dict)
-    ends: tuple[str, ...] = ()
-    when: tuple[str, ...] = ()
-    unless: tuple[str, ...] = ()
-    makes: tuple[str, ...] = ()
+    ends: Texts = ()
+    when: Texts = ()
+    unless: Texts = ()
+    makes: Texts = ()
     short: bool = False
-    purpose: tuple[str, ...] = ()  # what a user wants by it, without values ("lend a book")
+    purpose: Texts = ()  # what a user wants by it, without values ("lend a book")
 
     @cached_property
-    def tools(self) -> tuple[str, ...]:
+    def tools(self) -> Texts:
         return tuple(step.tool for step in self.steps)
 
     @cached_property
-    def needs(self) -> frozenset[str]:
+    def needs(self) -> Names:
         """The kinds of things that must have been given before."""
         return frozenset(kind for step in self.steps for kind in step.takes_up)
 
     @cached_property
-    def wants(self) -> frozenset[str]:
+    def wants(self) -> Names:
         """The kinds of things and the facts without which it cannot come."""
         return self.needs.union(self.when)
 
@@ -218,18 +220,18 @@ class Story:
     full stop runs on into the request."""
 
     name: str  #: by which the plan's narrative names it
-    opening: tuple[str, ...]  #: lead into the first turn
-    later: tuple[str, ...]  #: lead into the following turns
-    closing: tuple[str, ...]  #: lead into the last turn
-    groups: frozenset[str] = frozenset()  #: the API classes that it suits; without any it suits all
+    opening: Texts  #: lead into the first turn
+    later: Texts  #: lead into the following turns
+    closing: Texts  #: lead into the last turn
+    groups: Names = NO_NAMES  #: the API classes that it suits; without any it suits all
 
 
 @frozen
 class Words:
     """How a kind of thing, or a repeated value, is referred to."""
 
-    explicit: tuple[str, ...]  #: words with its noun, `{noun}`
-    back: tuple[str, ...]  #: words that refer back, such as "it"
+    explicit: Texts  #: words with its noun, `{noun}`
+    back: Texts  #: words that refer back, such as "it"
 
 
 @dataclass(frozen=True)
@@ -239,19 +241,19 @@ class PhraseBook:
     would type (`order_id`, `ignitionMode`; gate `leaks`)."""
 
     #: by the number of requests: whole sentences with `{0}`, `{1}`, …
-    frames: Mapping[int, tuple[str, ...]]
-    links: tuple[str, ...]  #: what opens a later turn without a story
+    frames: Mapping[int, Texts]
+    links: Texts  #: what opens a later turn without a story
     stories: tuple[Story, ...]  #: at least one
     things: Mapping[str, Words]  #: by kind of thing: how it is referred to
     #: by family of domains: blurred forms of a value; with `supply` or not at all
-    vague: Mapping[str, tuple[str, ...]]
+    vague: Mapping[str, Texts]
     #: by family: sentences with `{value}` that supply the value afterwards
-    supply: Mapping[str, tuple[str, ...]]
+    supply: Mapping[str, Texts]
     #: by family: words for a value said earlier
-    again: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    again: Mapping[str, Texts] = field(default_factory=dict)
     #: whole sentences with `{intent}`, what the user wants to get done
-    openings: tuple[str, ...] = ()
-    resumes: tuple[str, ...] = ()  #: sentences that lead into what an opening named last
+    openings: Texts = ()
+    resumes: Texts = ()  #: sentences that lead into what an opening named last
     longest: int = 40  #: words a turn at most; longer wordings drop their lead
 
 
@@ -289,20 +291,20 @@ class Catalogue:
     #: `(recipes, avoid, narrative, rng)`: an initial state in which these recipes have a fair
     #: chance, with other names, numbers and contents than `avoid`, the seed's state or None
     make_state: Callable[
-        [Sequence[Recipe], JsonMapping | None, Mapping[str, str], random.Random], JsonObject
+        [Sequence[Recipe], JsonMapping | None, Mapping[str, str], Random], JsonObject
     ]
     #: `(state, error, rng)`: the part of a state that is merged into `state` so that what failed
     #: may succeed, or None. Of the ComposeError: `type`, `detail`, `function`, `turn`, the `call`
     #: that failed, the `domain` that had nothing to choose
-    patch: Callable[[JsonMapping, ComposeError, random.Random], JsonObject | None]
+    patch: Callable[[JsonMapping, ComposeError, Random], JsonObject | None]
     #: `(draft, spoken, rng)`: of a Draft (`state`, `plan`, `turns` of executed calls) the state
     #: with many more entries, none of which `spoken`, lower-case words of the task, could mean
-    pad: Callable[[Draft, frozenset[str], random.Random], JsonObject]
+    pad: Callable[[Draft, Names, Random], JsonObject]
     #: `(rng)`: fields of a fresh narrative besides its story's name, such as `{"topic": "flu
     #: season"}`
-    topics: Callable[[random.Random], dict[str, str]]
+    topics: Callable[[Random], dict[str, str]]
     #: domains in which the story's topic is the first choice
-    thematic: frozenset[str] = frozenset()
+    thematic: Names = NO_NAMES
     #: domain → the family of those whose values are spoken of alike (source and target accounts:
     #: "account"); a domain left out is a family of its own
     families: Mapping[str, str] = field(default_factory=dict)
@@ -310,23 +312,23 @@ class Catalogue:
     siblings: Mapping[str, str] = field(default_factory=dict)
     #: tool → two arguments that are easily swapped
     swaps: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    lookups: frozenset[str] = frozenset()  #: tools that only read
+    lookups: Names = NO_NAMES  #: tools that only read
     #: tool → the arguments by which what it makes is one thing: nobody wants it twice
-    once: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    once: Mapping[str, Texts] = field(default_factory=dict)
     #: tools whose answer may be known or told without them: none is held out
-    known: frozenset[str] = frozenset()
+    known: Names = NO_NAMES
     #: tool → words of which the user says one, since another tool answers the same request
-    named: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    named: Mapping[str, Texts] = field(default_factory=dict)
     #: tools shown with a task at most: all of the classes in use, thinned out by chance
     shown: int = 40
     #: tool and parameter names that are ordinary words, so that users may say them
-    ordinary: frozenset[str] = frozenset()
+    ordinary: Names = NO_NAMES
     #: kinds of things that requests may leave unsaid once they are on the table (a session's token)
-    silent: frozenset[str] = frozenset()
+    silent: Names = NO_NAMES
     #: `(state)`: the API classes whose tools are shown, in order, whether a call uses them or not
     present: Callable[[JsonMapping], Collection[str]] = _nothing
     #: tools that a variant may share with its seed (going to a folder, logging in)
-    common: frozenset[str] = frozenset()
+    common: Names = NO_NAMES
     #: how much likelier a recipe is that the plan already has; 1: as likely as any
     repeated: float = 1.0
     #: `(task, results)`: (turn, call, why) of each call that runs here and that the environment's

@@ -7,14 +7,14 @@ at which depth, and which calls feed which. It predicts, before anything runs, w
 of a plan share a tree of these tables (`Prefix`): what a sequence gives, and what may follow it
 with which weight, is found once."""
 
-import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
+from random import Random
 
 from rods.analysis.profile import Position, edges_apart
-from rods.canonical import frozen
+from rods.canonical import Texts, frozen
 from rods.composing.catalogue import Catalogue, FromEarlierRecipe, FromResult, Recipe
 from rods.composing.records import ComposeError, Plan, PlannedTurn
 from rods.tasks import TaskType
@@ -42,6 +42,7 @@ CLASS = 1.0
 JOIN = 2  # words that join a request to the next, and values longer than one word
 
 Turn = tuple[Recipe, ...]
+Recipes = Sequence[Recipe]
 
 
 @frozen
@@ -123,9 +124,7 @@ class Prefix:
 
     table: Table = field(default_factory=Table)
     after: dict[tuple[int, Recipe], "Prefix"] = field(default_factory=dict)
-    weighed: dict[tuple[int, int], tuple[Sequence[Recipe], Sequence[float]]] = field(
-        default_factory=dict
-    )
+    weighed: dict[tuple[int, int], tuple[Recipes, Sequence[float]]] = field(default_factory=dict)
     wired: dict[int, bool] = field(default_factory=dict)
 
     def then(self, recipe: Recipe, turn: int) -> "Prefix":
@@ -146,7 +145,7 @@ class PlanSample:
     shape: PlanShape
     type: TaskType
     avoid: frozenset[str]
-    rng: random.Random
+    rng: Random
     fair: bool = True
     turns: list[Turn] = field(default_factory=list)
     prefix: Prefix = field(default_factory=Prefix)
@@ -154,7 +153,7 @@ class PlanSample:
     spare: int = 0  # edges by which it may miss those of the shape
     first: tuple[int, Recipe] | None = None  # a turn, and the recipe that it begins with if it can
 
-    def fill(self, recipes: Sequence[Recipe], deep: Sequence[Recipe] = ()) -> bool:
+    def fill(self, recipes: Recipes, deep: Recipes = ()) -> bool:
         """Whether every turn could be filled, at the wanted depth and with the wanted edges. A turn
         drawn at random begins with one of the `deep` recipes, if there are any."""
         counts = self.shape.counts
@@ -198,9 +197,7 @@ class PlanSample:
         self.prefix.wired[turn] = wired
         return wired
 
-    def _turn(
-        self, recipes: Sequence[Recipe], turn: int, count: int, *, after_blank: bool
-    ) -> Turn | None:
+    def _turn(self, recipes: Recipes, turn: int, count: int, *, after_blank: bool) -> Turn | None:
         before = frozenset(self.table.used) if after_blank else frozenset()
         chosen: list[Recipe] = []
         room = count
@@ -229,9 +226,7 @@ class PlanSample:
         )
         return tuple(chosen) if fits else None
 
-    def _pick(
-        self, recipes: Sequence[Recipe], turn: int, room: int, chosen: Sequence[Recipe]
-    ) -> Recipe | None:
+    def _pick(self, recipes: Recipes, turn: int, room: int, chosen: Recipes) -> Recipe | None:
         """A recipe of at most `room` calls, by weight. Where edges are wanted few recipes will do,
         so all are weighed; otherwise by rejection sampling, which weighs only what it draws."""
         choice = self.rng.choice
@@ -259,8 +254,8 @@ class PlanSample:
         return None
 
     def _weighed(
-        self, recipes: Sequence[Recipe], turn: int, room: int, chosen: Sequence[Recipe]
-    ) -> tuple[Sequence[Recipe], Sequence[float]]:
+        self, recipes: Recipes, turn: int, room: int, chosen: Recipes
+    ) -> tuple[Recipes, Sequence[float]]:
         """The recipes of at most `room` calls that fit, and their weights added up; none where all
         weigh nothing."""
         at_hand = self.table.things.keys()
@@ -273,7 +268,7 @@ class PlanSample:
         ]
         return (fitting, list(accumulate(weights))) if any(weights) else ((), ())
 
-    def _classes(self, turn: int, chosen: Sequence[Recipe]) -> Counter[str] | None:
+    def _classes(self, turn: int, chosen: Recipes) -> Counter[str] | None:
         """The calls by API class that `turn` lacks behind those `chosen`; None where any will
         do."""
         if self.shape.classes is None:
@@ -282,7 +277,7 @@ class PlanSample:
             self.groups[tool] for each in chosen for tool in each.tools
         )
 
-    def _wiring(self, recipes: Sequence[Recipe], turn: int) -> Iterator[tuple[Recipe, float]]:
+    def _wiring(self, recipes: Recipes, turn: int) -> Iterator[tuple[Recipe, float]]:
         """Each recipe, and how much likelier it is for the edges that it brings or prepares; 0 with
         too many others."""
         wanted = self.shape.edges or Counter()
@@ -336,7 +331,7 @@ class PlanSample:
             )
         return total
 
-    def same(self, wanted: Sequence[tuple[str, ...]], blocked: frozenset[str]) -> list[Turn]:
+    def same(self, wanted: Sequence[Texts], blocked: frozenset[str]) -> list[Turn]:
         """Recipes with exactly the `wanted` tools, in order, at the shape's depth as near its edges
         as may be."""
         fitting: list[tuple[int, int, list[Turn]]] = []
@@ -369,7 +364,7 @@ class PlanSample:
         return min(fitting)[2]
 
     def _decompositions(
-        self, tools: tuple[str, ...], at_hand: frozenset[str], blocked: frozenset[str]
+        self, tools: Texts, at_hand: frozenset[str], blocked: frozenset[str]
     ) -> list[Turn]:
         """The ways, at most `WAYS`, to write `tools` as recipes one after the other; `at_hand`
         are the things that there are."""
@@ -406,7 +401,7 @@ class PlanSample:
         return Plan(tuple(planned), story)
 
 
-def most_calls(catalogue: Catalogue, recipes: Sequence[Recipe]) -> float:
+def most_calls(catalogue: Catalogue, recipes: Recipes) -> float:
     """More calls than this no turn can have: its request would grow too long."""
     densest = max((len(recipe.steps) / (recipe.words + JOIN) for recipe in recipes), default=0.0)
     return max(catalogue.book.longest * densest, *(len(recipe.steps) for recipe in recipes), 0)
@@ -414,7 +409,7 @@ def most_calls(catalogue: Catalogue, recipes: Sequence[Recipe]) -> float:
 
 def deniable(
     catalogue: Catalogue,
-    chosen: Sequence[Recipe],
+    chosen: Recipes,
     type: TaskType,
     used: frozenset[str],
     *,

@@ -28,7 +28,7 @@ from pydantic import (
     ValidationError,
 )
 
-from rods.canonical import JsonMapping, JsonObject, keyed_random
+from rods.canonical import JsonMapping, JsonObject, Texts, keyed_random
 from rods.composing import catalogue
 from rods.errors import UserError
 from rods.files import read_toml
@@ -44,7 +44,6 @@ _MEMBER = re.compile(r"<(\w+)>")
 _JSON = json.JSONDecoder()
 
 Table = JsonMapping
-Texts = tuple[str, ...]
 M = TypeVar("M", bound=BaseModel)
 
 

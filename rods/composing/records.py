@@ -8,7 +8,7 @@ from typing import Any
 
 from rods.analysis.flows import Flow
 from rods.calls import Call
-from rods.canonical import JsonMapping, JsonObject, frozen
+from rods.canonical import JsonMapping, JsonObject, Texts, frozen
 from rods.environments.base import Result
 from rods.faults import ErrorType
 
@@ -66,8 +66,8 @@ class PlannedTurn:
     """One turn of a plan: HIGH-LEVEL recipes from the environment's catalogue, and the BOTTOM-LEVEL
     tools that they decompose into, in order. An empty turn is one in which no call is right."""
 
-    recipes: tuple[str, ...]
-    tools: tuple[str, ...]
+    recipes: Texts
+    tools: Texts
 
 
 @frozen

@@ -18,17 +18,17 @@ provenance of the task:
      "missing": [{"turn": t, "tool": name} or
                  {"turn": t, "argument": name, "value": …, "domain": …}, …]}"""
 
-import random
 import re
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
+from random import Random
 from typing import Any
 
 from rods.analysis.containment import Text
 from rods.analysis.flows import Flow
 from rods.analysis.plausible_calls import shows
 from rods.calls import Call
-from rods.canonical import JsonMapping, JsonObject
+from rods.canonical import JsonMapping, JsonObject, Texts
 from rods.composing import wording
 from rods.composing.catalogue import Catalogue, Slot
 from rods.composing.lexicon import runs_on, sought
@@ -43,7 +43,7 @@ def apply(
     draft: Draft,
     texts: Sequence[str],
     type: TaskType,
-    rng: random.Random,
+    rng: Random,
     *,
     fair: bool = True,
 ) -> Task:
@@ -54,7 +54,7 @@ def apply(
     padded state; `conversation_construct_failed` for texts that do not fit.
     """
     script = list(texts)
-    later_tools: dict[int, tuple[str, ...]] = {}
+    later_tools: dict[int, Texts] = {}
     missing: list[JsonObject] = []
     for turn in blanks(draft, texts, type):
         script[turn] = script[turn + 1]
@@ -113,9 +113,9 @@ def finished(
     draft: Draft,
     script: Sequence[str],
     type: TaskType,
-    rng: random.Random,
+    rng: Random,
     *,
-    later_tools: Mapping[int, tuple[str, ...]],
+    later_tools: Mapping[int, Texts],
     missing: Sequence[JsonMapping],
 ) -> Task:
     """The task of a script that has the form of its type already: pads a long context, chooses the
@@ -224,7 +224,7 @@ def _blurred(
     draft: Draft,
     turn: int,
     script: Sequence[str],
-    rng: random.Random,
+    rng: Random,
     *,
     fair: bool,
 ) -> tuple[str, str, JsonObject]:
@@ -297,11 +297,7 @@ def _word(text: str) -> re.Pattern[str]:
 
 
 def padded(
-    catalogue: Catalogue,
-    environment: Environment,
-    draft: Draft,
-    script: Sequence[str],
-    rng: random.Random,
+    catalogue: Catalogue, environment: Environment, draft: Draft, script: Sequence[str], rng: Random
 ) -> tuple[JsonObject, list[list[str]]]:
     """A longer world in which the same calls still succeed and results still hold what later calls
     take from them; and these results. Raises ComposeError("vm_exec_failed") when they do not."""
@@ -357,12 +353,8 @@ def _size(state: Any) -> int:
 
 
 def _shown(
-    catalogue: Catalogue,
-    environment: Environment,
-    used: set[str],
-    state: JsonMapping,
-    rng: random.Random,
-) -> tuple[str, ...]:
+    catalogue: Catalogue, environment: Environment, used: set[str], state: JsonMapping, rng: Random
+) -> Texts:
     """The used tools, their siblings, and by chance others of the same classes and of those that
     are present in `state`, in the environment's order; classes that are present come in theirs."""
     tools = environment.tools()

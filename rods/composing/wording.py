@@ -7,12 +7,12 @@ with back references ("it", "the same account") to what an earlier turn mentione
 no call is right has the text "" here: `task_types.apply` moves the request of the following turn
 into it."""
 
-import random
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from random import Random
 
-from rods.canonical import frozen
+from rods.canonical import Texts, frozen
 from rods.composing.catalogue import Catalogue, PhraseBook, Recipe, Slot, Story
 from rods.composing.lexicon import runs_on
 from rods.composing.records import BoundCall, ComposeError, Draft
@@ -51,7 +51,7 @@ def requests(catalogue: Catalogue, turn: Sequence[BoundCall]) -> list[RecipeRequ
     return asked
 
 
-def word(catalogue: Catalogue, draft: Draft, rng: random.Random) -> tuple[str, ...]:
+def word(catalogue: Catalogue, draft: Draft, rng: Random) -> Texts:
     """One text a turn, without story and back references. Raises ComposeError("query_gen_failed")
     as `rewrite` does."""
     turns = (requests(catalogue, turn) for turn in draft.turns)
@@ -65,8 +65,8 @@ def rewrite(
     narrative: bool,
     served: bool = False,
     told: int | None = None,
-    rng: random.Random,
-) -> tuple[str, ...]:
+    rng: Random,
+) -> Texts:
     """All turns in one go: linked by the story (or by plain links without one), with back
     references. With `served` nothing is told that the calls do not serve, and nothing refers back
     to one of several things that the user named. Its opening tells of what the first `told` turns
@@ -100,7 +100,7 @@ def rewrite(
 
 
 def _served(
-    catalogue: Catalogue, draft: Draft, story: Story, rng: random.Random, told: int | None
+    catalogue: Catalogue, draft: Draft, story: Story, rng: Random, told: int | None
 ) -> tuple[Story, int]:
     """The story, opened by what the user wants to get done where the recipes say it, and without
     the lines about a topic, of which nobody knows that the calls serve it; and the turn to which
@@ -126,7 +126,7 @@ def _served(
 
 
 def parted(
-    catalogue: Catalogue, draft: Draft, turn: int, text: str, rng: random.Random
+    catalogue: Catalogue, draft: Draft, turn: int, text: str, rng: Random
 ) -> tuple[str, str]:
     """The `text` of a turn as two: what its first recipe asks for, with the lead of `text`, and the
     rest ("" where there is none). Both are worded anew, without back references, where there is a
@@ -169,7 +169,7 @@ def _turn(
     holistic: bool,
     fit: bool,
     follows: bool = False,
-    rng: random.Random,
+    rng: Random,
 ) -> str:
     """The text of a turn, or of a part that `follows` another; with `fit` in words that leave room
     for `lead` where there are such."""
@@ -199,7 +199,7 @@ def _request(
     holistic: bool,
     strict: bool,
     follows: bool = False,
-    rng: random.Random,
+    rng: Random,
 ) -> str:
     """What is asked for. Where other requests come before, none is said to be the first; where
     others come after, none the last."""
@@ -222,12 +222,7 @@ def _request(
 
 
 def _clause(
-    catalogue: Catalogue,
-    request: RecipeRequest,
-    *,
-    holistic: bool,
-    strict: bool,
-    rng: random.Random,
+    catalogue: Catalogue, request: RecipeRequest, *, holistic: bool, strict: bool, rng: Random
 ) -> str:
     """A request; where it is `strict`, nothing refers back to one of several of its kind, and "the
     same" stands in a turn's first request alone (in another it might mean what goes before), and

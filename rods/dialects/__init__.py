@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Literal, Protocol
 
 from rods.calls import MAX_CALLS, Call
-from rods.canonical import JsonObject, frozen
+from rods.canonical import JsonObject, Texts, frozen
 from rods.environments.base import Result, Tool
 from rods.observations import present
 
@@ -27,10 +27,10 @@ class Message:
     role: Role
     content: str
     #: a system message's: tools that a chat template documents, each a JSON text
-    tools: tuple[str, ...] = ()
+    tools: Texts = ()
     name: str = ""  #: the tool whose result it is, where a chat template shows it
 
-    def keys(self) -> tuple[str, ...]:
+    def keys(self) -> Texts:
         return ("role", "content")
 
     def __getitem__(self, name: str) -> str:
@@ -77,7 +77,7 @@ class Dialect(Protocol):
         """A user turn; `returned` are tools that become available with it, to be documented
         there."""
 
-    def beside(self, tools: Sequence[Tool]) -> tuple[str, ...]:
+    def beside(self, tools: Sequence[Tool]) -> Texts:
         """What of `tools` travels beside the system prompt (`Message.tools`); none where the prompt
         documents them."""
 

@@ -20,6 +20,7 @@ from rods.environments.base import Result, Tool
 from rods.errors import UserError
 from rods.files import read_regular
 
+Calls = Sequence[Call]
 _TOOLS = re.compile(r"\btools\b")
 MORE_TOOLS = "More functions are available from now on:"
 
@@ -47,7 +48,7 @@ class Native:
             return text
         return "\n".join([text, "", MORE_TOOLS, *map(_document, returned)])
 
-    def observation(self, calls: Sequence[Call], results: Sequence[Result]) -> Sequence[Message]:
+    def observation(self, calls: Calls, results: Sequence[Result]) -> Sequence[Message]:
         return [
             Message("tool", result.text, name=call.name)
             for call, result in zip(calls, results, strict=True)
@@ -62,7 +63,7 @@ class Native:
         as bare text. Never raises."""
         return self._reader.read(text, tools)
 
-    def write(self, calls: Sequence[Call]) -> str:
+    def write(self, calls: Calls) -> str:
         """The reply that makes `calls`, with all markers, without the token that ends it. Where
         the family renders one call in a message only, several stand as its parser reads them."""
         family = self.family
@@ -77,18 +78,18 @@ class Native:
         """The reply that ends a turn with `text`."""
         return f"{self.family.answer_prefix}{text}"
 
-    def _json(self, calls: Sequence[Call], number: int) -> str:
+    def _json(self, calls: Calls, number: int) -> str:
         key = self.family.form.arguments
         values = [{"name": call.name, key: call.arguments} for call in calls]
         return self._dumped(values if self.family.list else values[0])
 
-    def _named(self, calls: Sequence[Call], number: int) -> str:
+    def _named(self, calls: Calls, number: int) -> str:
         form = self.family.form
         name = form.name.format(name=calls[0].name, number=number)
         arguments = self._dumped(calls[0].arguments)
         return f"{form.before}{name}{form.separator}{arguments}{form.after}"
 
-    def _pairs(self, calls: Sequence[Call], number: int) -> str:
+    def _pairs(self, calls: Calls, number: int) -> str:
         form = self.family.form
         text = f"{form.name_open}{calls[0].name}{form.name_close}"
         for key, value in calls[0].arguments.items():
@@ -99,7 +100,7 @@ class Native:
             text += f"{form.pad}{form.value_close}{form.key_end}"
         return text + form.end
 
-    def _pythonic(self, calls: Sequence[Call], number: int) -> str:
+    def _pythonic(self, calls: Calls, number: int) -> str:
         written = [
             ", ".join(f"{key}={self._argument(value)}" for key, value in call.arguments.items())
             for call in calls
@@ -115,7 +116,7 @@ class Native:
         text = value.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n")
         return self._markless(f"'{text}'").replace("\r", "\\r")
 
-    def _braced(self, calls: Sequence[Call], number: int) -> str:
+    def _braced(self, calls: Calls, number: int) -> str:
         name = self.family.form.name.format(name=calls[0].name)
         return f"{name}{self._quoted(calls[0].arguments)}"
 
@@ -208,7 +209,7 @@ def _dumped(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-_WRITERS: Mapping[str, Callable[[Native, Sequence[Call], int], str]] = {
+_WRITERS: Mapping[str, Callable[[Native, Calls, int], str]] = {
     "json": Native._json,
     "named": Native._named,
     "pairs": Native._pairs,

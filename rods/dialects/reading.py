@@ -21,6 +21,7 @@ from rods.environments.base import Tool
 from rods.model_json import read_exact, valid_unicode
 
 Tools = Mapping[str, Tool]
+Read = tuple[list[Call], int]  # calls, and the place behind them
 _BLANKS = re.compile(r"\s*+")
 _QUOTED = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 _JSON_PART = re.compile(rf"{_QUOTED}|[\[\]{{}}]", re.DOTALL)
@@ -162,7 +163,7 @@ def _call(text: str, place: int, family: Family, tools: Tools) -> tuple[Parsed, 
         return Parsed(error=f"a call {broken}", in_call=framed), place
 
 
-def _json(text: str, place: int, family: Family, tools: Tools) -> tuple[list[Call], int]:
+def _json(text: str, place: int, family: Family, tools: Tools) -> Read:
     """Objects with a name and arguments, or lists of them."""
     calls: list[Call] = []
     after: re.Match[str] | None = None
@@ -220,7 +221,7 @@ def _exact(text: str) -> Any:
         raise _Broken(broken) from error
 
 
-def _named(text: str, place: int, family: Family, tools: Tools) -> tuple[list[Call], int]:
+def _named(text: str, place: int, family: Family, tools: Tools) -> Read:
     """A name, a separator, and the arguments as JSON."""
     form = family.form
     name, place = _function(text, _past(text, place, form.before))
@@ -241,14 +242,13 @@ def _function(text: str, place: int) -> tuple[str, int]:
     return match[1], match.end()
 
 
-def _pairs(text: str, place: int, family: Family, tools: Tools) -> tuple[list[Call], int]:
+def _pairs(text: str, place: int, family: Family, tools: Tools) -> Read:
     """A name, then keys and values between markers; the values are bare text."""
     form = family.form
     name, place = _function(text, _past(text, place, form.name_open))
     place = _past(text, place, form.name_close)
-    schemas = (
-        {entry.name: entry.schema for entry in tools[name].parameters} if name in tools else {}
-    )
+    parameters = tools[name].parameters if name in tools else ()
+    schemas = {entry.name: entry.schema for entry in parameters}
     arguments: JsonObject = {}
     while text.startswith(form.key_open, after := _blanks(text, place)):
         key, place = _until(text, after + len(form.key_open), form.key_close)
@@ -302,13 +302,13 @@ def _kinds(schema: JsonMapping) -> Iterator[str]:
         yield "string"
 
 
-def _pythonic(text: str, place: int, family: Family, tools: Tools) -> tuple[list[Call], int]:
+def _pythonic(text: str, place: int, family: Family, tools: Tools) -> Read:
     """[name(key=value), …] with values in Python's or JSON's spelling."""
     value, place = _literal(text, place)
     return _json_calls(value, family.form), place
 
 
-def _braced(text: str, place: int, family: Family, tools: Tools) -> tuple[list[Call], int]:
+def _braced(text: str, place: int, family: Family, tools: Tools) -> Read:
     """A name and {key:value, …} with bare keys, and texts between quotes of the family's own."""
     before, _, _ = family.form.name.partition("{name}")
     name, place = _function(text, _past(text, place, before))
@@ -394,7 +394,7 @@ def _blanks(text: str, place: int) -> int:
     return match.end() if match else place
 
 
-_GRAMMARS: Mapping[str, Callable[[str, int, Family, Tools], tuple[list[Call], int]]] = {
+_GRAMMARS: Mapping[str, Callable[[str, int, Family, Tools], Read]] = {
     "json": _json,
     "named": _named,
     "pairs": _pairs,

@@ -113,6 +113,11 @@ class Replayed:
     def checks(self) -> Tools:
         return checks(self.inner)
 
+    def repeated(self) -> None:
+        """Raises Unsupported where calls cannot be repeated."""
+        if not self.features.fork:
+            raise Unsupported(f"{self.name} is not deterministic: its calls cannot be repeated")
+
     def reset(self, state: JsonMapping | None) -> "ReplayedWorld":
         fields = dict(state or {})
         calls = fields.pop(CALLS, [])
@@ -267,10 +272,7 @@ class ReplayedWorld:
         return result
 
     def snapshot(self) -> JsonObject:
-        if not self._environment.features.snapshot:
-            raise Unsupported(
-                f"{self._environment.name} is not deterministic: its calls cannot be repeated"
-            )
+        self._environment.repeated()
         reads = self._environment.reads if not self._environment.minted else ()
         calls = [lived.call.as_json() for lived in self._lived if lived.call.name not in reads]
         state: JsonObject = orjson.loads(
@@ -279,10 +281,7 @@ class ReplayedWorld:
         return state
 
     def fork(self) -> "ReplayedWorld":
-        if not self._environment.features.fork:
-            raise Unsupported(
-                f"{self._environment.name} is not deterministic: its calls cannot be repeated"
-            )
+        self._environment.repeated()
         twin = ReplayedWorld(self._environment, self._state, self._lived, self._live)
         # now, while this world still stands where its copy does
         if self._environment.probes is not None:

@@ -15,7 +15,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from functools import partial
 from typing import Any
 
-from rods.analysis.containment import Text, akin, is_small, key_of, leaves, numbers, stems, things
+from rods.analysis.containment import (
+    Text,
+    akin,
+    is_small,
+    key_of,
+    keys_in,
+    leaves,
+    numbers,
+    stems,
+    things,
+    values_in,
+)
 from rods.analysis.flows import Output, entries
 from rods.analysis.plausible_calls import documented
 from rods.calls import Call, ReadsJudged
@@ -151,7 +162,7 @@ def shown(
     those of its `fields` (stems of their names): each beside those that identify it, or beside what
     the result is `about`. An error shows none."""
     call, _ = wanted
-    own = {key_of(leaf) for _, leaf in leaves(dict(call.arguments))}
+    own = keys_in(call.arguments)
     heard = [entry for pair in outputs if pair[1].error is None for entry in _entries(*pair)]
 
     def answered(name: str, leaf: Any, beside: Mapping[Any, Any]) -> bool:
@@ -178,7 +189,7 @@ def shown(
 def _entries(call: Call, result: Result) -> Iterator[Entry]:
     """The values of a result, each beside the arguments of the call; of a text its lines."""
     value = value_of(result)
-    own = {key_of(leaf): leaf for _, leaf in leaves(dict(call.arguments))}
+    own = {key_of(leaf): leaf for leaf in values_in(call.arguments)}
     return entries(value.splitlines() if isinstance(value, str) else value, call.name, own)
 
 
@@ -201,7 +212,7 @@ def _mentions(text: Any, name: str, value: Any) -> bool:
 def _values(call: Call) -> Iterator[tuple[str, Any]]:
     """The leaves of a call's arguments, with the names of their keys, and the numbers in texts:
     what a query or a command has of a result."""
-    for name, leaf in leaves(dict(call.arguments)):
+    for name, leaf in leaves(call.arguments):
         yield name, leaf
         if isinstance(leaf, str):
             yield from ((name, number) for number in numbers(leaf))
@@ -285,7 +296,7 @@ class Asked:
     def _about(self, place: Position, says: Says) -> bool:
         """Whether all is said that the call at `place` is given, or what that was looked up by."""
         turn, index = place
-        for name, leaf in leaves(dict(self._calls[turn][index].arguments)):
+        for name, leaf in leaves(self._calls[turn][index].arguments):
             origin = self._fed.get((turn, index, name, leaf))
             if not says(leaf) and (origin is None or not self._about(origin, says)):
                 return False

@@ -14,7 +14,7 @@ from functools import cache, cached_property, partial
 from itertools import chain, repeat
 from typing import Any
 
-from rods.analysis.containment import WORD, Text, key_of, leaves
+from rods.analysis.containment import WORD, Text, key_of, keys_in, values_in
 from rods.analysis.flows import Output
 from rods.analysis.schemas import Checker, limits, options
 from rods.calls import Call
@@ -248,7 +248,7 @@ class _Targets:
         }
         pairs = [(name, value) for name, value in call.arguments.items() if name not in listed]
         return frozenset(
-            value for name, whole in pairs for _, value in leaves(whole) if named(name, value)
+            value for name, whole in pairs for value in values_in(whole) if named(name, value)
         )
 
     def fits(self, call: Call) -> bool:
@@ -275,17 +275,17 @@ class _Targets:
         for call in chain(*self._task.calls):
             for argument, whole in call.arguments.items():
                 found[call.name, argument] |= {
-                    value for _, value in leaves(whole) if isinstance(value, str)
+                    value for value in values_in(whole) if isinstance(value, str)
                 }
         return found
 
     @cached_property
     def _values(self) -> Counter[Any]:
-        return Counter(key_of(value) for _, value in leaves(self._task.state or {}, keys=True))
+        return Counter(map(key_of, values_in(self._task.state or {}, keys=True)))
 
     @cached_property
     def _keys(self) -> Counter[Any]:
-        return self._values - Counter(key_of(value) for _, value in leaves(self._task.state or {}))
+        return self._values - Counter(map(key_of, values_in(self._task.state or {})))
 
 
 class _Shown:
@@ -339,7 +339,7 @@ def _checkers(environment: Environment) -> Mapping[str, Mapping[str, Checker]]:
 
 
 def _values(call: Call) -> set[Any]:
-    return {key_of(value) for _, value in leaves(dict(call.arguments))}
+    return keys_in(call.arguments)
 
 
 def _alike(values: set[Any], call: Call) -> bool:

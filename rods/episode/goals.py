@@ -124,10 +124,7 @@ class GroundTruth:
 
     def parts(self, instance: Instance, turn: int, seen: Sequence[str]) -> Verdict:
         """The state after `turn`, and its results among those `seen`, whatever was attempted."""
-        shown = True
-        for text, times in self.needed[turn]:
-            if seen.count(text) < times:
-                shown = False
+        shown = all(seen.count(text) >= times for text, times in self.needed[turn])
         return Verdict(instance.same_state(self._worlds[turn]), shown)
 
 

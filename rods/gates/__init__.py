@@ -24,7 +24,7 @@ def check(
     tasks that it must not teach. Raises InfrastructureError when the run broke for reasons that are
     not the task's."""
     results, unsound = replayed(environment, task)
-    tools_exist = all(call.name in environment.tools() for turn in task.calls for call in turn)
+    tools_exist = all(call.name in environment.tools() for call in task.goal_calls)
     shape = profile_of(environment, task, results) if results is not None and tools_exist else None
     again = repeats(task, results) if gates.repeats else []
     asked: list[tuple[Gate, list[Reason]]] = [

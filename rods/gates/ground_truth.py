@@ -29,7 +29,7 @@ from rods.environments.base import (
 )
 from rods.errors import InfrastructureError
 from rods.extension import Door
-from rods.faults import BREAKS_DOCUMENT, NOT_EXECUTED, GateRejection, Reason
+from rods.faults import BREAKS_DOCUMENT, NOT_EXECUTED, GateRejection, Reason, Reasons
 from rods.tasks import AnyTask, OpenTask, Task
 
 DIGEST = "sha256:"
@@ -52,7 +52,7 @@ class StateRejected(Exception):
     """The environment does not accept the task's initial state."""
 
 
-def run(environment: Environment, task: Task, idle: list[Reason] | None = None) -> Results:
+def run(environment: Environment, task: Task, idle: Reasons | None = None) -> Results:
     """The results of all ground-truth calls of `task` in a fresh instance. Raises StateRejected,
     and InfrastructureError when the machinery broke (that is never the task's fault).
 
@@ -67,8 +67,8 @@ def run(environment: Environment, task: Task, idle: list[Reason] | None = None) 
     features = environment.features
     watched = features.fork and features.state_visible and features.reads_judged != "all"
     changed = False
-    surely: list[Reason] = []
-    perhaps: list[Reason] = []
+    surely: Reasons = []
+    perhaps: Reasons = []
     results: list[list[Result]] = []
     for turn, calls in enumerate(task.calls):
         results.append([])
@@ -96,7 +96,7 @@ def run(environment: Environment, task: Task, idle: list[Reason] | None = None) 
     return results
 
 
-def faults(environment: Environment, task: Task, results: Results) -> list[Reason]:
+def faults(environment: Environment, task: Task, results: Results) -> Reasons:
     """What is wrong with `results`: calls that failed, and texts other than those that the task's
     provenance records (`results`, one list of texts a turn, each whole or `brief`). A record counts
     only where the environment is deterministic."""
@@ -140,7 +140,7 @@ def brief(text: str) -> str:
     return text if len(text) <= len(DIGEST) + len(digest) else DIGEST + digest
 
 
-def unjudgeable(environment: Environment, task: OpenTask) -> list[Reason]:
+def unjudgeable(environment: Environment, task: OpenTask) -> Reasons:
     """Why a task that is judged at the end cannot be; empty where it can: the environment has its
     tools and checks, each check can be asked of the initial state, and one of them does not hold
     there yet. A rubric asks no environment. Raises InfrastructureError when the machinery broke."""
@@ -177,18 +177,18 @@ def unjudgeable(environment: Environment, task: OpenTask) -> list[Reason]:
     return reasons
 
 
-def replay(environment: Environment, task: Task) -> list[Reason]:
+def replay(environment: Environment, task: Task) -> Reasons:
     """Why the task's ground truth does not hold; empty when it does. Raises InfrastructureError,
     see `run`."""
     return replayed(environment, task)[1]
 
 
-def replayed(environment: Environment, task: Task) -> tuple[Results | None, list[Reason]]:
+def replayed(environment: Environment, task: Task) -> tuple[Results | None, Reasons]:
     """`replay`'s reasons, and the results for whoever needs them next; None when nothing could
     run."""
     if strange := foreign(environment, task):
         return None, strange
-    idle: list[Reason] = []
+    idle: Reasons = []
     try:
         results = run(environment, task, idle)
     except StateRejected as error:
@@ -196,7 +196,7 @@ def replayed(environment: Environment, task: Task) -> tuple[Results | None, list
     return results, faults(environment, task, results) or idle
 
 
-def unheld(environment: Environment, task: AnyTask) -> list[Reason]:
+def unheld(environment: Environment, task: AnyTask) -> Reasons:
     """Why the task cannot be trained on in its environment: its tools do not fit, or its ground
     truth or goal does not hold; empty when it can. Raises InfrastructureError, see `run`."""
     if isinstance(task, OpenTask):
@@ -205,7 +205,7 @@ def unheld(environment: Environment, task: AnyTask) -> list[Reason]:
     return tools(environment, task) or replay(environment, task)
 
 
-def misjudged(environment: Environment, task: Task, results: Results) -> list[Reason]:
+def misjudged(environment: Environment, task: Task, results: Results) -> Reasons:
     """The calls that run here, and that the environment's official checker would hold against its
     own ground truth."""
     catalogue = lexicon(environment).catalogue
@@ -213,7 +213,7 @@ def misjudged(environment: Environment, task: Task, results: Results) -> list[Re
     return [Reason(why, turn, index) for turn, index, why in calls]
 
 
-def foreign(environment: Environment, task: AnyTask) -> list[Reason]:
+def foreign(environment: Environment, task: AnyTask) -> Reasons:
     """Whether the task was written for another environment, or another version of it."""
     own = reference(environment)
     wanted = task.environment
@@ -228,7 +228,7 @@ def _texts(value: Any) -> bool:
     )
 
 
-def tools(environment: Environment, task: Task) -> list[Reason]:
+def tools(environment: Environment, task: Task) -> Reasons:
     """Why the task's tools do not fit; empty when they do. A held-out tool counts from the turn of
     its return."""
     reasons = unknown(environment, task)
@@ -238,16 +238,13 @@ def tools(environment: Environment, task: Task) -> list[Reason]:
         for index, call in enumerate(calls):
             if call.name not in visible:
                 back = until.get(call.name)
-                why = (
-                    "is not among the task's tools"
-                    if back is None
-                    else f"is held out until turn {back}"
-                )
-                reasons.append(Reason(f"{call.name} {why}", turn, index))
+                out = f"held out until turn {back}"
+                why = "not among the task's tools" if back is None else out
+                reasons.append(Reason(f"{call.name} is {why}", turn, index))
     return reasons
 
 
-def unknown(environment: Environment, task: AnyTask) -> list[Reason]:
+def unknown(environment: Environment, task: AnyTask) -> Reasons:
     """The task's tools that the environment lacks."""
     available = environment.tools()
     return [
@@ -257,7 +254,7 @@ def unknown(environment: Environment, task: AnyTask) -> list[Reason]:
     ]
 
 
-def arguments(task: Task, gates: Gates) -> list[Reason]:
+def arguments(task: Task, gates: Gates) -> Reasons:
     """Why the arguments are too large; empty when none is. Texts and lists inside lists and objects
     count too."""
     places = (
@@ -316,7 +313,7 @@ def open_kind(task: AnyTask) -> OpenTasks | None:
     return next((kind for kind in kinds if kind.solution(task) is not None), None)
 
 
-def needless(environment: Environment, task: Task, results: Results) -> list[Reason]:
+def needless(environment: Environment, task: Task, results: Results) -> Reasons:
     """Calls that a policy has reason not to make, where worlds can be copied and compared and calls
     wait for no other process, which would cost too much:
 
@@ -341,9 +338,9 @@ def needless(environment: Environment, task: Task, results: Results) -> list[Rea
     # of tools with defaults, each with the world in which it was never made
     writes: list[tuple[Call, Instance]] = []
     made = set[bytes]()  # of what comes once
-    reasons: list[Reason] = []
+    reasons: Reasons = []
     for turn, (calls, seen) in enumerate(zip(task.calls, results, strict=True)):
-        known: list[Reason] = []
+        known: Reasons = []
         fresh = set(shown)
         for index, (call, result) in enumerate(zip(calls, seen, strict=True)):
             tool = tools[call.name]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from rods.analysis.containment import Text, is_small, key_of, leaves, stems
+from rods.analysis.containment import Text, is_small, key_of, keys_in, leaves, stems, values_in
 from rods.analysis.flows import Output
 from rods.analysis.plausible_calls import (
     KnownValues,
@@ -28,7 +28,7 @@ from rods.calls import Call
 from rods.composing.lexicon import delegates, lexicon, sought
 from rods.environments.base import Environment, Instance, Results, value_of
 from rods.episode.asked import telling
-from rods.faults import Reason
+from rods.faults import Reason, Reasons
 from rods.tasks import RETURN_SENTENCE, Task
 
 FIRST = 24
@@ -40,7 +40,7 @@ WAITING = 8  # so many times fewer where calls wait for another process
 
 def missing(
     environment: Environment, task: Task, results: Results, *, fair: bool = True
-) -> list[Reason]:
+) -> Reasons:
     """Why a turn without calls could be served after all, or why nothing shows what it lacks; with
     `fair`, also what else of it could be done. A request that leaves a choice to the assistant
     could be served as well. Empty when nothing can."""
@@ -96,7 +96,7 @@ class AbstentionTurn:
         lacks = (call.name not in names or not all(self._supplied(call)) for call in self.calls)
         return frozenset(index for index, lacking in enumerate(lacks) if lacking)
 
-    def given(self) -> list[Reason]:
+    def given(self) -> Reasons:
         """Why nothing that this turn supplies was missing before; empty when something was."""
         had = []
         for way in itertools.chain.from_iterable(map(self._supplied, self.calls)):
@@ -110,7 +110,7 @@ class AbstentionTurn:
             )
         ]
 
-    def replaced(self) -> list[Reason]:
+    def replaced(self) -> Reasons:
         """Which other calls do what the first call of each tool that returns does; empty when none
         do."""
         names = [call.name for call in self.calls]
@@ -218,7 +218,7 @@ class AbstentionTurn:
         itself: its text says one of the call's values, or means its tool no less."""
         call = self.calls[index]
         (asked, now) = self.task.script[self.turn - 1 : self.turn + 1]
-        values = [leaf for _, leaf in leaves(dict(call.arguments)) if not is_small(leaf)]
+        values = [leaf for leaf in values_in(call.arguments) if not is_small(leaf)]
         if now == RETURN_SENTENCE or any(
             Text.of(asked).contains_any_form(value) for value in values
         ):
@@ -269,7 +269,7 @@ class _Search:
         self.places: set[Any] = set()
         self.goal: Counter[Any] | None = None
         apart = Counter[Any]()
-        sources = [*leaves(dict(call.arguments))]
+        sources = [*leaves(call.arguments)]
         facts = [(name, _plain(leaf)) for name, leaf, _ in telling(call, result) if self.reads]
         if features.snapshot and not self.reads:
             self.goal = goal = _state(self.target)
@@ -341,7 +341,7 @@ class _Search:
         output = Output((0, 0), tried.call, tried.result)
         wanted = [index for index in range(len(self.wanted)) if index not in path.shown]
         shown = path.shown.union(index for index in wanted if output.has(*self.wanted[index]))
-        given = path.given.union(key_of(leaf) for _, leaf in leaves(dict(tried.call.arguments)))
+        given = path.given | keys_in(tried.call.arguments)
         moved = not self.reads and not tried.world.same_state(path.world)
         apart = path.apart if self.goal is None or not moved else _apart(tried.world, self.goal)
         seen = [key_of(self.wanted[index][1]) for index in shown]

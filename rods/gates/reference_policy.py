@@ -8,7 +8,7 @@ is another gate's business."""
 import re
 from collections.abc import Sequence
 
-from rods.analysis.containment import Text, leaves
+from rods.analysis.containment import Text, values_in
 from rods.calls import Call
 from rods.conversations import Persona
 from rods.episode.drivers import Job
@@ -60,9 +60,7 @@ class ReferencePolicy:
             topic for topic in self.hidden if heard.contains_any_form(self.user.knows[topic])
         }
         topics = [topic for topic in self.hidden if topic not in self.asked | known_topics]
-        ready = bool(self.left) and all(
-            heard.covers(leaf) for _, leaf in leaves(dict(self.left[0].arguments))
-        )
+        ready = bool(self.left) and all(map(heard.covers, values_in(self.left[0].arguments)))
         asks = bool(topics) and texts > requests
         waits = requests > 0 and texts > 0  # for what the user says next
         self.called = bool(self.left) and (ready or not (asks or waits))

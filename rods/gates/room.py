@@ -69,9 +69,9 @@ class Room:
         counted = [task for task in tasks if isinstance(task, Task)]
         counted = counted[:: 1 + len(counted) // COUNTED]
         over = [task.type for task in counted if self.reasons(load(task.environment.name), task)]
-        kinds = ", ".join(f"{type} {over.count(type)}" for type in sorted(set(over)))
         if not over:
             return ""
+        kinds = ", ".join(f"{type} {over.count(type)}" for type in sorted(set(over)))
         return (
             f"the ground truths of {len(over)} of {len(counted)} training tasks ({kinds}) do not "
             f"fit rollouts.max_context_tokens = {self._most}: nobody can solve them"

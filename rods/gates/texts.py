@@ -19,7 +19,16 @@ from collections.abc import Iterator, Sequence, Set
 from itertools import chain, permutations
 from typing import Any
 
-from rods.analysis.containment import Text, is_small, key_of, leaves, stems, things
+from rods.analysis.containment import (
+    Text,
+    is_small,
+    key_of,
+    keys_in,
+    leaves,
+    stems,
+    things,
+    values_in,
+)
 from rods.analysis.flows import Output
 from rods.analysis.plausible_calls import world_before
 from rods.calls import Call
@@ -27,7 +36,7 @@ from rods.composing.lexicon import lexicon, runs_on
 from rods.composing.parse_wording import read
 from rods.conversations import Persona
 from rods.environments.base import Environment, Results
-from rods.faults import Defect, Reason
+from rods.faults import Defect, Reason, Reasons
 from rods.tasks import RETURN_SENTENCE, AnyTask, OpenTask, Task, asked
 
 ARTEFACTS = re.compile(
@@ -37,7 +46,7 @@ ARTEFACTS = re.compile(
 )
 
 
-def leaks(environment: Environment, task: AnyTask) -> list[Reason]:
+def leaks(environment: Environment, task: AnyTask) -> Reasons:
     """Names and artefacts in the texts, each with its turn, and in what a played user may say."""
     tools = environment.tools()
     catalogue = lexicon(environment).catalogue
@@ -90,18 +99,18 @@ ENOUGH = 0.8
 LITTLE = 0.05
 
 
-def requests(environment: Environment, task: Task, results: Results) -> list[Reason]:
+def requests(environment: Environment, task: Task, results: Results) -> Reasons:
     """Calls that nobody asks for, requests that no call serves, and lists that may be read in two
     ways. `results` are those of the ground truth."""
     return unasked(environment, task, results) + undone(task, results)
 
 
-def unasked(environment: Environment, task: Task, results: Results) -> list[Reason]:
+def unasked(environment: Environment, task: Task, results: Results) -> Reasons:
     """Calls that nobody asks for; empty when each has a reason."""
     book = lexicon(environment)
     named = {} if book.catalogue is None else book.catalogue.named
     doubtful = []
-    open_to_two: list[Reason] = []
+    open_to_two: Reasons = []
     outputs: list[Output] = []
     for turn, calls in enumerate(task.calls):
         text = asked(task, turn)
@@ -130,7 +139,7 @@ def unasked(environment: Environment, task: Task, results: Results) -> list[Reas
 def _about(call: Call, request: Text, outputs: Sequence[Output]) -> bool:
     """Whether the request says one of the call's values, or what was shown before gives all of
     them."""
-    values = [(name, value) for name, value in leaves(dict(call.arguments)) if not is_small(value)]
+    values = [(name, value) for name, value in leaves(call.arguments) if not is_small(value)]
     brought = [any(output.brought(name, value) for output in outputs) for name, value in values]
     return any(request.contains_any_form(value) for _, value in values) or (
         bool(values) and all(brought)
@@ -144,9 +153,7 @@ def _needed(environment: Environment, task: Task, results: Results, turn: int, i
     if index + 1 == len(calls):
         return False
     output = Output((turn, index), calls[index], results[turn][index])
-    if any(
-        output.has(*leaf) for later in calls[index + 1 :] for leaf in leaves(dict(later.arguments))
-    ):
+    if any(output.has(*leaf) for later in calls[index + 1 :] for leaf in leaves(later.arguments)):
         return True
     world = world_before(environment, task, turn, index)
     without = [world.call(call) for call in calls[index + 1 :]]
@@ -154,19 +161,19 @@ def _needed(environment: Environment, task: Task, results: Results, turn: int, i
     return any(now.error is not None and before.error is None for now, before in pairs)
 
 
-def undone(task: Task, results: Results) -> list[Reason]:
+def undone(task: Task, results: Results) -> Reasons:
     """What is asked about and no call uses, and entries of a list that run into each other, so that
     "tires checked and oil low" may be one or two; empty when all of it is used."""
     reasons = []
     result_texts: list[Text] = []
-    world = {key_of(leaf) for _, leaf in leaves(dict(task.state or {}), keys=True)}
+    world = keys_in(task.state or {}, keys=True)
     for turn, calls in enumerate(task.calls):
         if not calls:
             served = turn + 1 < len(task.calls) and task.calls[turn + 1]
             if task.type not in ("miss_func", "miss_param") or not served:
                 reasons.append(Reason("no call does what it asks for", turn))
             continue
-        used = [leaf for call in calls for _, leaf in leaves(dict(call.arguments), keys=True)]
+        used = [leaf for call in calls for leaf in values_in(call.arguments, keys=True)]
         values = [value for call in calls for value in call.arguments.values()]
         lists = [value for value in values if isinstance(value, list)]
         for pair in chain.from_iterable(permutations(map(str, value), 2) for value in lists):
@@ -196,9 +203,9 @@ def undone(task: Task, results: Results) -> list[Reason]:
 def _same(thing: Any, value: Any) -> bool:
     if isinstance(thing, float):
         return Text.of(str(value)).contains_exact(thing)
-    folded = " ".join(thing.casefold().split()).strip(".,!?")
-    other = " ".join(str(value).casefold().split())
-    return folded in other or (not is_small(value) and other in folded)
+    own = key_of(thing).strip(".,!?")
+    other = key_of(str(value))
+    return own in other or (not is_small(value) and other in own)
 
 
 def style(task: Task, longest: int) -> list[Defect]:

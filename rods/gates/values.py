@@ -20,9 +20,11 @@ from rods.analysis.containment import (
     akin,
     is_small,
     key_of,
+    keys_in,
     leaves,
     stem,
     stems,
+    values_in,
 )
 from rods.analysis.flows import Output, entries
 from rods.analysis.plausible_calls import documented, shows, visible
@@ -32,20 +34,20 @@ from rods.composing.lexicon import lexicon
 from rods.composing.parse_wording import read
 from rods.conversations import Persona, Script
 from rods.environments.base import Environment, Parameter, Result, Results, Tools, value_of
-from rods.faults import Reason
+from rods.faults import Reason, Reasons
 from rods.tasks import Task, asked
 
 LONG = 4  # words from which on a text need not stand there word for word
 SHARE = 0.7  # of the words of such a text that must be found
 
 
-def grounding(environment: Environment, task: Task, results: Results) -> list[Reason]:
+def grounding(environment: Environment, task: Task, results: Results) -> Reasons:
     """The arguments whose values nobody can know; empty when there are none. `results` are those of
     the ground truth. Without forks, what tools would show counts only as far as the calls
     themselves ask. That "feet" says "ft", "three weeks" 21
     and "an hour later" some hour are doubts."""
     tools = environment.tools()
-    reasons: list[Reason] = []
+    reasons: Reasons = []
     texts: list[Text] = []
     outputs: list[Output] = []
     earlier: list[Call] = []
@@ -59,7 +61,7 @@ def grounding(environment: Environment, task: Task, results: Results) -> list[Re
                 parameter = parameters.get(name)
                 lost = [
                     leaf
-                    for _, leaf in leaves(value)
+                    for leaf in values_in(value)
                     if not _found(name, leaf, parameter, texts, outputs)
                 ]
                 if not all(
@@ -106,7 +108,7 @@ def _found(
 
 def ungrounded(
     tools: Tools, user: Script | Persona, calls: Sequence[Call], seen: Sequence[Result]
-) -> list[Reason]:
+) -> Reasons:
     """The arguments of `calls` whose values nobody can know: not said or known by the user, no
     default, and not in the results `seen` of the calls before. That a document lists a value does
     not tell that it is meant."""
@@ -117,7 +119,7 @@ def ungrounded(
     )
     heard = Text.of(" | ".join(texts))
     outputs = list[Output]()
-    reasons = list[Reason]()
+    reasons = Reasons()
     for index, call in enumerate(calls):
         defaults = {
             param.name: param.default
@@ -125,7 +127,7 @@ def ungrounded(
             if param.default is not None
         }
         for name, value in call.arguments.items():
-            parts = [leaf for _, leaf in leaves({name: value}) if not heard.covers(leaf)]
+            parts = [leaf for leaf in values_in(value) if not heard.covers(leaf)]
             in_results = all(any(output.has(name, leaf) for output in outputs) for leaf in parts)
             if not in_results and (name not in defaults or value != defaults[name]):
                 reasons.append(
@@ -201,7 +203,7 @@ class Mention:
 
 def mentions(turn: int, call: Call, result: Result) -> list[Mention]:
     """What a call leaves behind to be referred to."""
-    own_leaves = {key_of(leaf): leaf for _, leaf in leaves(dict(call.arguments))}
+    own_leaves = {key_of(leaf): leaf for leaf in values_in(call.arguments)}
     by_name = dict[str, dict[Any, tuple[Any, Mapping[Any, Any]]]]()
     every = list[Mention]()
     lone = dict(own_leaves)
@@ -213,27 +215,15 @@ def mentions(turn: int, call: Call, result: Result) -> list[Mention]:
             for place, entry in enumerate(named.values())
         ]
         lone |= {key: leaf for key, (leaf, _) in named.items()} if len(named) == 1 else {}
-    return [
-        *every,
-        *(Mention(turn, name, leaf, lone) for name, leaf in leaves(dict(call.arguments))),
-    ]
+    return [*every, *(Mention(turn, name, leaf, lone) for name, leaf in leaves(call.arguments))]
 
 
 def keys_of(value: Any) -> set[Any]:
     """The keys of all objects in a JSON value, numbers as such."""
-    inside = (
-        [*value.values()]
-        if isinstance(value, Mapping)
-        else value
-        if isinstance(value, (list, tuple))
-        else []
-    )
-    own = (
-        {int(key) if key.isdecimal() else key for key in value}
-        if isinstance(value, Mapping)
-        else set()
-    )
-    return own.union(*map(keys_of, inside))
+    if isinstance(value, Mapping):
+        own = {int(key) if key.isdecimal() else key for key in value}
+        return own.union(*map(keys_of, value.values()))
+    return set[Any]().union(*map(keys_of, value if isinstance(value, (list, tuple)) else ()))
 
 
 def identifies(name: str, value: Any, keys: Set[Any]) -> bool:
@@ -306,13 +296,9 @@ class Referent:
         ]
         # no "station with 248" or "open"
         by_length = sorted(names, key=lambda text: (not text.isalpha(), len(text), text))
-        return (
-            f"that {noun}"
-            if self.rival is None
-            else f"the {noun} with {by_length[0]}"
-            if by_length
-            else ""
-        )
+        if self.rival is None:
+            return f"that {noun}"
+        return f"the {noun} with {by_length[0]}" if by_length else ""
 
     def picked(self, text: Text) -> bool:
         """Whether words tell it from all others."""
@@ -411,13 +397,13 @@ def referent(
     )
 
 
-def referents(environment: Environment, task: Task, results: Results) -> list[Reason]:
+def referents(environment: Environment, task: Task, results: Results) -> Reasons:
     """The arguments that their turn does not determine; empty when there are none. `results`: of
     the ground truth."""
     tools = environment.tools()
     catalogue = lexicon(environment).catalogue
     readings = None if catalogue is None else read(catalogue, environment, task, results)
-    reasons = list[Reason]()
+    reasons = Reasons()
     met = list[Mention]()
     keys = keys_of(task.state)
     named = set[str]()
@@ -433,18 +419,16 @@ def referents(environment: Environment, task: Task, results: Results) -> list[Re
                     parameter.default == argument or argument in documented(parameter)
                 ):
                     continue
-                wanted = {key_of(leaf) for _, leaf in leaves(argument)}
-                beside = [
-                    leaf for _, leaf in leaves(dict(call.arguments)) if key_of(leaf) not in wanted
-                ]
+                wanted = keys_in(argument)
+                beside = [leaf for leaf in values_in(call.arguments) if key_of(leaf) not in wanted]
                 elsewhere = [
                     leaf
                     for other in calls
                     if other is not call
-                    for _, leaf in leaves(dict(other.arguments))
+                    for leaf in values_in(other.arguments)
                     if not is_small(leaf)
                 ]
-                for _, value in leaves(argument):
+                for value in values_in(argument):
                     if request.covers(value) or (
                         isinstance(value, str) and len(list(stems(value))) >= LONG
                     ):
@@ -459,11 +443,10 @@ def referents(environment: Environment, task: Task, results: Results) -> list[Re
                             f' ("{meant.words}" would)' if meant.words and not meant.amount else ""
                         )
                         text = f"{call.name}: {name}={value!r}: {why}{hint}"
-                        rival = AS_WELL in why and not CHOOSES.search(request.folded)
-                        known = any(
+                        certain = not CHOOSES.search(request.folded) and any(
                             why == f"{one.value!r} {AS_WELL}" for one in met if one.turn < turn
                         )
-                        reasons.append(Reason(text, turn, index, doubt=not (rival and known)))
+                        reasons.append(Reason(text, turn, index, doubt=not certain))
             met += mentions(turn, call, results[turn][index])
             named |= nouns_of(mention.name for mention in met)
             keys |= keys_of(value_of(results[turn][index]))

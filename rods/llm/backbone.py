@@ -73,7 +73,10 @@ class CallTally:
         answer = completion or Completion("", "empty", "", self.backbone)
         waited = time.monotonic() - self.began - self.last
         account = request.account.name if request.account else ""
-        cost = (
+        return Usage(
+            request.stage,
+            outcome,
+            self.backbone,
             answer.model,
             answer.tokens_in,
             answer.tokens_out,
@@ -81,12 +84,6 @@ class CallTally:
             waited,
             max(0, self.sent - 1),
             self.requests,
-        )
-        return Usage(
-            request.stage,
-            outcome,
-            self.backbone,
-            *cost,
             answer.constrained,
             request.template,
             account,
@@ -196,9 +193,8 @@ class Backbone:
         try:
             completion = await self._ask_as_able(request, call)
         except RequestRefused as refusal:
-            chat = not request.texts and request.prompt is None
-            waits = chat and not self.settings.patience_seconds
-            if waits and self._suspect:
+            chat = wire.path(request) == wire.CHAT
+            if chat and self._suspect and not self.settings.patience_seconds:
                 try:
                     await self._ask(SHORTEST, call, constrained=False)
                 except RequestRefused:
@@ -214,28 +210,25 @@ class Backbone:
         template none of its are sent, none at all when none was ever taken, or schemas are unknown.
         Raises Failure or RequestRefused."""
         kind = request.template or request.stage
-        if (
-            request.schema is None
-            or not self.structured
-            or self._refused_schemas[kind] >= SCHEMAS_REFUSED
-        ):
+        refused = self._refused_schemas
+        if request.schema is None or not self.structured or refused[kind] >= SCHEMAS_REFUSED:
             return await self._ask(request, call, constrained=False)
         try:
             completion = await self._ask(request, call, constrained=True)
         except RequestRefused as refusal:
             completion = await self._ask(request, call, constrained=False)
-            self._refused_schemas[kind] += 1
+            refused[kind] += 1
             if not self._schemas_taken:
-                few = self._refused_schemas.total() < SCHEMAS_REFUSED
+                few = refused.total() < SCHEMAS_REFUSED
                 self.structured = few and not wire.refuses_schemas(str(refusal))
-            more = self.structured and self._refused_schemas[kind] < SCHEMAS_REFUSED
+            more = self.structured and refused[kind] < SCHEMAS_REFUSED
             log.warning(
                 "schema refused", endpoint=self.name, why=str(refusal), kind=kind, more=more
             )
             return completion
         if completion.finish != "context":  # that says nothing of the schema
             self._schemas_taken = True
-            self._refused_schemas[kind] = 0
+            refused[kind] = 0
         return completion
 
     def estimate(self, request: Request) -> int:
@@ -249,19 +242,17 @@ class Backbone:
         )
 
     async def _ask(self, request: Request, call: CallTally, *, constrained: bool) -> Completion:
-        fields = self.fields
-        body = self._body(request, fields, constrained=constrained)
+        fields = dict(self.fields)
+        path = wire.path(request)
         blank = Completion("", "context", self.settings.model, self.name, retries=call.sent - 1)
         began = time.monotonic()
-        status, headers, content = await self._post(wire.path(request), body, call)
-        while (
-            status in (400, 422)
-            and not (request.texts or request.prompt is not None or wire.no_room(content))
-            and (change := wire.refused_field(content, fields))
-        ):
-            fields = {**fields, **change}
+        while True:
             body = self._body(request, fields, constrained=constrained)
-            status, headers, content = await self._post(wire.path(request), body, call)
+            status, headers, content = await self._post(path, body, call)
+            mendable = status in (400, 422) and path == wire.CHAT and not wire.no_room(content)
+            if not (mendable and (change := wire.refused_field(content, fields))):
+                break
+            fields |= change
         if status == 200 and (learnt := without(fields, *self.fields)):
             self.fields = {**self.fields, **learnt}
             log.warning(

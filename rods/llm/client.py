@@ -177,11 +177,9 @@ class Client:
             await backbone.slots.acquire(first=call.sent > 0)
             try:
                 trial = await self._passage(backbone, pinned=bool(request.backbone))
-                outcome = (
-                    await self._attempt(backbone, trial, request, call)
-                    if trial is not None
-                    else None
-                )
+                outcome = None
+                if trial is not None:
+                    outcome = await self._attempt(backbone, trial, request, call)
             finally:
                 backbone.slots.release()
             if isinstance(outcome, Completion):
@@ -222,11 +220,7 @@ class Client:
             if trial is not None:
                 return trial
             patience = backbone.settings.patience_seconds
-            if (
-                patience
-                and circuit.down_since is not None
-                and time.monotonic() - circuit.down_since > patience
-            ):
+            if 0 < patience < circuit.outage:
                 raise EndpointError(
                     f"endpoint {backbone.name} is gone for more than {patience:g} s: {circuit.why}"
                 )

@@ -35,7 +35,6 @@ HEADERS = {
 # characters of a complaint: those that are looked at, those that are shown
 MOST_READ = 2000
 MOST_COMPLAINT = 300
-MOST_FAILED = 100_000  # characters of what a failed call of a tool says
 
 
 class Key:

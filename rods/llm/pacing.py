@@ -119,11 +119,8 @@ class Circuit:
     def outage(self) -> float:
         """Seconds for which calls have failed without a success between; 0 while it is closed and
         that is not long."""
-        now = time.monotonic()
-        if self.down_since is not None:
-            return now - self.down_since
-        silence = now - self._first_failure if self._failures else 0.0
-        return silence if silence > SILENCE else 0.0
+        silence = time.monotonic() - self._first_failure if self._failures else 0.0
+        return silence if self.down_since is not None or silence > SILENCE else 0.0
 
     async def passage(self) -> bool | None:
         """The permission to send, and whether the call tries an open circuit. None: ask again,
@@ -160,11 +157,12 @@ class Circuit:
         what was sent before says nothing new. A pause is no shorter than `after`, what the server
         asked for, within reason."""
         now = time.monotonic()
+        after = min(after, LONGEST_ASKED)
         if self.down_since is not None:
             if trial:
                 self.why = why
                 self._pause = min(LONGEST_PAUSE, 2 * self._pause)
-                self._next_trial = now + max(self._pause, min(after, LONGEST_ASKED))
+                self._next_trial = now + max(self._pause, after)
             return False
         if not self._failures:
             self._first_failure = now
@@ -174,7 +172,7 @@ class Circuit:
             return False
         self.down_since = self._first_failure
         self._opened = now
-        self._next_trial = now + max(self._pause, min(after, LONGEST_ASKED))
+        self._next_trial = now + max(self._pause, after)
         return True
 
     def leave(self, trial: bool) -> None:

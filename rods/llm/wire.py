@@ -25,6 +25,7 @@ from rods.model_json import all_valid, valid_unicode
 MOST_TEXT = 1 << 22
 MOST_NAME = 300  # characters of what a server calls its model, and of a tool's name
 NO_KEY = Key()
+CHAT = "/chat/completions"
 CHARACTERS_A_TOKEN = 4  # a rough count, for servers that send none
 # what servers call the end of an answer, in small letters
 _WORDS: dict[Finish, str] = {
@@ -76,14 +77,14 @@ def path(request: Request) -> str:
     """Where a request goes, below the base address."""
     if request.texts:
         return "/embeddings"
-    return "/chat/completions" if request.prompt is None else "/completions"
+    return CHAT if request.prompt is None else "/completions"
 
 
 def encode(
     request: Request,
     model: str,
     extra: JsonMapping,
-    fields: Mapping[str, str] | None = None,
+    fields: Mapping[str, str] = {},
     *,
     constrained: bool,
 ) -> bytes:
@@ -119,11 +120,8 @@ def encode(
             "enable_thinking": request.thinking,
         }
     body |= request.extra
-    if fields:
-        body |= {"stream": True} if fields.get("stream") else {}
-        body = {
-            fields.get(name, name): value for name, value in body.items() if fields.get(name, name)
-        }
+    body |= {"stream": True} if fields.get("stream") else {}
+    body = {called: value for name, value in body.items() if (called := fields.get(name, name))}
     try:
         return orjson.dumps(body)
     except TypeError:  # lone surrogates, integers over 64 bits, or something that is no JSON at all
@@ -141,29 +139,24 @@ def decode(body: bytes, sent: Completion, seconds: float, key: Key = NO_KEY) -> 
     is known of it before, with the model as it was asked for and a rough count of tokens in. Raises
     NotAnAnswer."""
     reply = _streamed(body, key) if body.lstrip().startswith(_STREAM) else _read(body, key)
-    if not isinstance(reply, dict) or not isinstance(reply.get("choices"), list):
+    choices = _object(reply).get("choices")
+    if not isinstance(choices, list):
         raise NotAnAnswer(f"a reply without choices: {key.complaint(body)}")
-    choice = reply["choices"][0] if reply["choices"] else None
-    choice = choice if isinstance(choice, dict) else {}
-    message = choice.get("message")
-    reasoning = _reasoning(message, key) if isinstance(message, dict) else {}
-    content = _text(message.get("content") if isinstance(message, dict) else choice.get("text"))
-    refusal = _text(message.get("refusal")) if isinstance(message, dict) and not content else None
+    choice = _object(choices[0]) if choices else {}
+    message = _object(choice.get("message"))
+    reasoning = _reasoning(message, key)
+    content = _text(message.get("content", choice.get("text")))
+    refusal = None if content else _text(message.get("refusal"))
     text = content or refusal or ""
-    calls = _tool_calls(message, key) if isinstance(message, dict) else ()
+    calls = _tool_calls(message, key)
     too_long = len(text) > MOST_TEXT or sum(len(call.arguments) for call in calls) >= MOST_TEXT
-    usage = reply.get("usage")
-    counts = usage if isinstance(usage, dict) else {}
-    model = reply.get("model")
+    finish = "filtered" if refusal else _finish(choice.get("finish_reason"), content, calls)
+    counts = _object(reply.get("usage"))
     return replace(
         sent,
         text=key.heard(text, MOST_TEXT),
-        finish="length"
-        if too_long
-        else "filtered"
-        if refusal
-        else _finish(choice.get("finish_reason"), content, calls),
-        model=key.heard(model, MOST_NAME) if isinstance(model, str) and model else sent.model,
+        finish="length" if too_long else finish,
+        model=key.heard(_text(reply.get("model")) or sent.model, MOST_NAME),
         tokens_in=_count(counts.get("prompt_tokens")) or sent.tokens_in,
         tokens_out=_count(counts.get("completion_tokens"))
         or math.ceil(len(text) / CHARACTERS_A_TOKEN),
@@ -180,18 +173,14 @@ def decode_embeddings(
     body: bytes, sent: Completion, count: int, seconds: float, key: Key = NO_KEY
 ) -> Completion:
     """The embeddings of `count` texts in a reply with status 200. Raises NotAnAnswer."""
-    reply = _read(body, key)
-    data = reply.get("data") if isinstance(reply, dict) else None
-    items: list[Any] = data if isinstance(data, list) else []
-    vectors: list[Any] = [item.get("embedding") for item in items if isinstance(item, dict)]
+    reply = _object(_read(body, key))
+    vectors: list[Any] = [item.get("embedding") for item in _objects(reply.get("data"))]
     if len(vectors) != count or not all(
         isinstance(vector, list) and vector and _finite(vector) for vector in vectors
     ):
         raise NotAnAnswer(f"a reply without an embedding for each text: {key.complaint(body)}")
-    counts = reply.get("usage")
-    tokens = _count(counts.get("prompt_tokens")) if isinstance(counts, dict) else None
+    tokens = _count(_object(reply.get("usage")).get("prompt_tokens")) or sent.tokens_in
     embeddings = tuple(tuple(map(float, vector)) for vector in vectors)
-    tokens = tokens or sent.tokens_in
     return replace(sent, finish="stop", tokens_in=tokens, seconds=seconds, embeddings=embeddings)
 
 
@@ -215,13 +204,15 @@ def complaint(body: bytes, key: Key = NO_KEY) -> str:
 def no_room(body: bytes) -> bool:
     """Whether a refusal, by its words or by the type or code of its error, is about a prompt that
     does not fit."""
-    try:
-        reply = _read(body, NO_KEY)
-    except NotAnAnswer:
-        reply = None
-    error = reply.get("error", reply) if isinstance(reply, dict) else None
-    kinds = [error.get(key) for key in ("type", "code")] if isinstance(error, dict) else []
-    return any(_NO_ROOM.search(text) for text in (complaint(body), *kinds) if isinstance(text, str))
+    error: JsonObject = {}
+    with suppress(NotAnAnswer):
+        reply = _object(_read(body, NO_KEY))
+        error = _object(reply.get("error", reply))
+    return any(
+        _NO_ROOM.search(text)
+        for text in (complaint(body), error.get("type"), error.get("code"))
+        if isinstance(text, str)
+    )
 
 
 def _text(content: Any) -> str | None:
@@ -229,8 +220,8 @@ def _text(content: Any) -> str | None:
     if isinstance(content, list):  # parts
         parts = [
             part.get("text")
-            for part in content
-            if isinstance(part, dict) and part.get("type") not in ("thinking", "reasoning")
+            for part in _objects(content)
+            if part.get("type") not in ("thinking", "reasoning")
         ]
         texts = [part for part in parts if isinstance(part, str)]
         content = "".join(texts) if texts else None
@@ -266,9 +257,9 @@ def _tool_calls(message: JsonObject, key: Key) -> tuple[ToolCall, ...]:
     calls = []
     room = MOST_TEXT
     value = message.get("tool_calls") or [{"function": message.get("function_call")}]
-    for call in value if isinstance(value, list) else ():
-        function = call.get("function") if isinstance(call, dict) else None
-        if isinstance(function, dict) and isinstance(function.get("name"), str) and room:
+    for call in _objects(value):
+        function = _object(call.get("function"))
+        if isinstance(function.get("name"), str) and room:
             given = function.get("arguments")
             if isinstance(given, dict):
                 given = json.dumps(given, ensure_ascii=False)
@@ -314,19 +305,18 @@ def _streamed(body: bytes, key: Key) -> JsonObject:
         whole = whole or data == b"[DONE]"
         if whole or not line.startswith(b"data:") or not data:
             continue
-        part = _read(data, key)
-        if not isinstance(part, dict) or part.get("error"):
+        part = _object(_read(data, key))
+        if not part or part.get("error"):
             raise NotAnAnswer(f"a stream that broke: {complaint(data, key)}")
         reply |= {name: value for name, value in part.items() if value}
-        choice = next(iter(_dicts(part.get("choices"))), {})
+        choice = next(iter(_objects(part.get("choices"))), {})
         ended = choice.get("finish_reason") or ended
-        for delta in _dicts([choice.get("delta") or choice.get("message")]):
-            for name, value in delta.items():
-                texts[name].append(_text(value) or "")
-            for call in _dicts(delta.get("tool_calls")):
-                for function in _dicts([call.get("function")]):
-                    for name, value in function.items():
-                        calls[str(call.get("index"))][name].append(_text(value) or "")
+        delta = _object(choice.get("delta") or choice.get("message"))
+        for name, value in delta.items():
+            texts[name].append(_text(value) or "")
+        for call in _objects(delta.get("tool_calls")):
+            for name, value in _object(call.get("function")).items():
+                calls[str(call.get("index"))][name].append(_text(value) or "")
     if ended is None and not whole:
         raise NotAnAnswer("a stream that was cut off")
     functions = [{"function": _joined(call)} for call in calls.values()]
@@ -334,12 +324,16 @@ def _streamed(body: bytes, key: Key) -> JsonObject:
     return {**reply, "choices": [{"message": message, "finish_reason": ended}]}
 
 
-def _dicts(values: Any) -> list[JsonObject]:
-    return [one for one in values if isinstance(one, dict)] if isinstance(values, list) else []
-
-
 def _joined(pieces: Mapping[str, list[str]]) -> JsonObject:
     return {name: "".join(texts) for name, texts in pieces.items()}
+
+
+def _object(value: Any) -> JsonObject:
+    return value if isinstance(value, dict) else {}
+
+
+def _objects(values: Any) -> list[JsonObject]:
+    return [one for one in values if isinstance(one, dict)] if isinstance(values, list) else []
 
 
 def _read(body: bytes, key: Key) -> Any:
@@ -360,7 +354,7 @@ def _ids(value: Any) -> tuple[int, ...]:
 
 
 def _logprobs(value: Any) -> tuple[float, ...]:
-    logprobs = value.get("token_logprobs") if isinstance(value, dict) else None
+    logprobs = _object(value).get("token_logprobs")
     return (
         tuple(logprobs)
         if isinstance(logprobs, list) and all(type(item) is float for item in logprobs)

@@ -10,9 +10,10 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
+from rods.canonical import Texts
 from rods.composing.records import BoundCall, ComposeError, Draft, Plan
 from rods.config import Config, parse_config
-from rods.daemon.authors.base import Assignment, Judgement, Rejection, StagedAuthor, Texts
+from rods.daemon.authors.base import Assignment, Judgement, Rejection, StagedAuthor
 from rods.daemon.authors.procedural import ProceduralAuthor
 from rods.daemon.pipeline import Pipeline
 from rods.environments.base import Results

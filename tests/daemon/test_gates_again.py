@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from rods.canonical import Texts
 from rods.composing.records import Draft
-from rods.daemon.authors.base import Assignment, StagedAuthor, Texts
+from rods.daemon.authors.base import Assignment, StagedAuthor
 from rods.tasks import Task, TaskType
 from tests.daemon.pipelines import Bench, listening, seed, settings, steady
 

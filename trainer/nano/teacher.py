@@ -49,7 +49,7 @@ class Teacher:
 
     def demonstrate(self, tasks: Sequence[Task], rng: random.Random) -> list[Trace]:
         """One episode a task."""
-        for call in (call for task in tasks for turn in task.calls for call in turn):
+        for call in (call for task in tasks for call in task.goal_calls):
             for argument, value in call.arguments.items():
                 self.seen.setdefault((call.name, argument), []).append(value)
         plans: list[list[str]] = [[] for _ in tasks]

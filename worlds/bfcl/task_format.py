@@ -58,7 +58,7 @@ def entry(task: Task, number: int) -> JsonObject:
         raise UserError(
             f"its state does not fit the type {task.type}", where=f"task {task.id}", remedy=_REMEDY
         )
-    if {"post_tweet", "mention"} <= {call.name for calls in task.calls for call in calls}:
+    if {"post_tweet", "mention"} <= {call.name for call in task.goal_calls}:
         for turn, index, why in shared_mentions(task, run(environment(), task)):
             raise UserError(
                 why,
@@ -75,7 +75,7 @@ def entry(task: Task, number: int) -> JsonObject:
             for turn, text in enumerate(task.script)
         ],
         "initial_config": state["config"],
-        "path": [f"{tools[call.name].group}.{call.name}" for turn in task.calls for call in turn],
+        "path": [f"{tools[call.name].group}.{call.name}" for call in task.goal_calls],
         "involved_classes": classes,
         "excluded_function": [],
     }

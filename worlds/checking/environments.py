@@ -142,7 +142,7 @@ def _probe_all(probe: "Probe", name: str, tasks: list[Task], states: list[State]
                     f"task {task.id}", "goal.calls", str(reason), "mend the task or the environment"
                 )
             if not reasons:
-                probe.reached |= {call.name for turn in task.calls for call in turn}
+                probe.reached |= {call.name for call in task.goal_calls}
                 twins.look(environment, task, f"task {task.id}")
     for text in twins.notes():
         probe.note(text)
@@ -243,7 +243,7 @@ def script(
         sampler.learn("path", place)
     instance = probe.fresh(state)
     tools = list(probe.environment.tools().values())
-    steps: list[Call | Tool] = [call for task in tasks[:2] for turn in task.calls for call in turn]
+    steps: list[Call | Tool] = [call for task in tasks[:2] for call in task.goal_calls]
     steps += [tool for _ in range(rounds) for tool in rng.sample(tools, len(tools))]
     calls: list[Call] = []
     for number, step in enumerate([*steps, *tools]):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain, starmap
 
-from rods.analysis.containment import leaves
+from rods.analysis.containment import leaves, values_in
 from rods.analysis.flows import Output
 from rods.analysis.plausible_calls import tried_after, visible, world_before
 from rods.environments.base import Environment
@@ -52,7 +52,7 @@ def _others(
     world = world_before(environment, task, turn, index)
     before = world.fork()
     pair = (call, world.call(call))
-    given = [leaf for _, leaf in leaves(dict(call.arguments))]
+    given = values_in(call.arguments)
     if not world.same_state(before):
         return
     taken = [
@@ -70,7 +70,7 @@ def _others(
     texts = task.script[: turn + 1]
     for form in (str, str.casefold):  # "Monday", "monday"
         said = [("", form(name)) for text in texts for name in NAME.findall(text)]
-        values = [*leaves(dict(call.arguments)), *said, *leaves(task.state, keys=True)]
+        values = [*leaves(call.arguments), *said, *leaves(task.state, keys=True)]
         for tried in tried_after(environment, task.state, calls, texts, offered, values):
             output = Output((turn, index), tried.call, tried.result)
             alike = (

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
-from rods.analysis.containment import leaves
+from rods.analysis.containment import values_in
 from rods.canonical import JsonMapping, JsonObject
 from rods.composing.catalogue import Recipe
 from rods.composing.records import ComposeError, Draft
@@ -243,4 +243,4 @@ def _freed(state: JsonMapping, day: str, hour: int, rng: random.Random) -> JsonO
 
 def _words(value: Any) -> set[str]:
     """Every key and text in a state, names of teams, folders and days included."""
-    return {leaf for _, leaf in leaves(value, keys=True) if isinstance(leaf, str)}
+    return {leaf for leaf in values_in(value, keys=True) if isinstance(leaf, str)}

@@ -14,19 +14,19 @@ said or used, and leaves a collection as it is where more entries would change a
 later call takes a value."""
 
 import copy
-import random
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial, reduce
 from operator import getitem
+from random import Random
 from typing import Any
 
 from rods.analysis.containment import COMMON, is_small, stem
 from rods.analysis.sampling import Sampler
 from rods.analysis.schemas import Checker, limits
 from rods.calls import Call
-from rods.canonical import JsonMapping, JsonObject, canonical
+from rods.canonical import JsonMapping, JsonObject, canonical, unique
 from rods.composing.catalogue import (
     LEFT_OUT,
     Catalogue,
@@ -174,7 +174,7 @@ def _known(
             or (leaf not in own and 0 < len(leaf.split()) <= WORDS_OF_A_NAME)
         ]
         if values:
-            return [value for index, value in enumerate(values) if value not in values[:index]]
+            return unique(values)
     return []
 
 
@@ -224,10 +224,7 @@ def fitting_values(parameter: Parameter, scene: Scene) -> list[Any]:
     fitting = [
         value for value in (*examples, *held) if value not in (None, "") and checker.fits(value)
     ]
-    return [
-        [value] if listed else value
-        for value in {canonical(value): value for value in fitting}.values()
-    ]
+    return [[value] if listed else value for value in unique(fitting)]
 
 
 def returned_values(
@@ -256,8 +253,8 @@ def returned_values(
 
 
 def _examples(name: str, schema: JsonMapping) -> list[Any]:
-    drawn = [Sampler(random.Random(number)).value(name, schema) for number in range(4 * EXAMPLES)]
-    return [value for index, value in enumerate(drawn) if value not in drawn[:index]][:EXAMPLES]
+    drawn = [Sampler(Random(number)).value(name, schema) for number in range(4 * EXAMPLES)]
+    return unique(drawn)[:EXAMPLES]
 
 
 def _leaves(
@@ -297,7 +294,7 @@ def _parts(name: str) -> frozenset[str]:
 
 
 def padded(
-    environment: Environment, draft: Draft, spoken: frozenset[str], rng: random.Random
+    environment: Environment, draft: Draft, spoken: frozenset[str], rng: Random
 ) -> JsonObject:
     """The draft's state with more entries in its largest collections, copies of those that are
     there under new keys, as far as the environment and the draft's calls allow. `spoken`: the

@@ -4,13 +4,13 @@ and whether they do.
 A recipe of a catalogue says what its steps pass on. Of a single tool that shows only when it runs,
 so flows are inferred from texts, results and state afterwards."""
 
-import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
+from random import Random
 from typing import Any
 
-from rods.analysis.containment import is_small, key_of, leaves
+from rods.analysis.containment import is_small, key_of, keys_in, values_in
 from rods.analysis.flows import Flow, infer
 from rods.analysis.profile import Position, chains
 from rods.composing.bind import spoken
@@ -27,7 +27,7 @@ Pairs = list[tuple[str, str]]  # tools of which the first feeds the second
 
 
 def tool_options(
-    prober: Prober, assignment: StagedAssignment, rng: random.Random
+    prober: Prober, assignment: StagedAssignment, rng: Random
 ) -> tuple[list[list[list[str]]], dict[tuple[Position, Position], Pairs]]:
     """For every call of the root, turn by turn, the tools of its API class that may stand there
     (rather not the seed's, or just these; as many as a task shows at most); where a call of the
@@ -36,7 +36,7 @@ def tool_options(
     when no tool is left for some place."""
     catalogue = prober.catalogue
     tools = prober.environment.tools()
-    avoided = {call.name for calls in assignment.seed.calls for call in calls} - catalogue.common
+    avoided = {call.name for call in assignment.seed.goal_calls} - catalogue.common
     linked = {
         position
         for producer, consumer, _ in assignment.profile.edges
@@ -51,15 +51,12 @@ def tool_options(
         )
         places = list[list[str]]()
         for node in nodes:
-            options = (
-                [node.tool]
-                if assignment.same
-                else [name for name, tool in tools.items() if tool.group == node.group]
-            )
             options = [
                 name
-                for name in options
-                if name not in assignment.blocked and is_single_tool(catalogue.recipes[name])
+                for name, tool in tools.items()
+                if (name == node.tool if assignment.same else tool.group == node.group)
+                and name not in assignment.blocked
+                and is_single_tool(catalogue.recipes[name])
             ]
             # something has to be said in it, so that it can be left open before
             if open_value and not assignment.same:
@@ -69,9 +66,8 @@ def tool_options(
                     name for name in options if name not in avoided or assignment.same
                 ] or options
             if not turns and not places:  # nothing before the first call can make it possible
-                options = [
-                    name for name in options if name not in refused(prober, options)
-                ] or options
+                vain = refused(prober, options)
+                options = [name for name in options if name not in vain] or options
             if not options:
                 raise ComposeError(
                     "no_pattern",
@@ -87,12 +83,12 @@ def tool_options(
     ):
         able = dict(pairs(prober, turns[turn][place], turns[later_turn][later_place]))
         named = [pair for pair, akin in able.items() if akin]
-        if able:
-            sensible = named or [*able]
-            turns[turn][place] = list(dict.fromkeys(producer for producer, _ in sensible))
-            turns[later_turn][later_place] = list(
-                dict.fromkeys(consumer for _, consumer in sensible)
+        if sensible := named or [*able]:
+            producers, consumers = (
+                list(dict.fromkeys(tools)) for tools in zip(*sensible, strict=True)
             )
+            turns[turn][place] = producers
+            turns[later_turn][later_place] = consumers
             feeders[(turn, place), (later_turn, later_place)] = named
     return turns, feeders
 
@@ -167,7 +163,7 @@ def with_inferred_flows(
             and not is_amount(name, value, keys)
             and not is_small(value)
             and any(map(str.isdigit, str(value)))
-            and not any(key_of(leaf) in stated for _, leaf in leaves(value))
+            and stated.isdisjoint(keys_in(value))
         )
         if flow.source == "result" and (is_credential(name) or key_of(value) in found or unknown):
             return flow
@@ -177,14 +173,14 @@ def with_inferred_flows(
             place, ()
         )
         if fed and not is_amount(name, value, keys):
-            each = [leaf for _, leaf in leaves(value)]
+            each = values_in(value)
             meant = (referent(name, leaf, set(map(key_of, each)), met, keys) for leaf in each)
             if all(target is None or target.words for target in meant):
                 return flow
         return Flow("user") if flow.source in ("state", "result") else flow
 
     shown = environment.features.snapshot
-    stated = {key_of(leaf) for _, leaf in leaves(dict(draft.state), keys=True)}
+    stated = keys_in(draft.state, keys=True)
     found = set[Any]()
     met = list[Mention]()
     texts = [""] * len(calls)
@@ -195,14 +191,13 @@ def with_inferred_flows(
         flows.append([])
         of_user: list[str] = []
         for place, (call, inferred) in enumerate(zip(turn_calls, row, strict=True)):
+            given = call.arguments
             own = {
-                name: kept(flow, (turn, place), name, call.arguments[name])
+                name: kept(flow, (turn, place), name, given[name])
                 for name, flow in inferred.items()
             }
-            found |= {key_of(call.arguments[name]) for name, flow in own.items() if flow.origin}
-            of_user += [
-                spoken(call.arguments[name]) for name, flow in own.items() if flow.source == "user"
-            ]
+            found |= {key_of(given[name]) for name, flow in own.items() if flow.origin}
+            of_user += [spoken(given[name]) for name, flow in own.items() if flow.source == "user"]
             flows[turn].append(own)
             met += mentions(turn, call, results[turn][place])
         texts[turn] = "; ".join(of_user)

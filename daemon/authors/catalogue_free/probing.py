@@ -2,12 +2,12 @@
 names says nothing of that. Calls are tried in copies of the world: reset, with the calls so far
 made again."""
 
-import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from random import Random
 from typing import Any
 
-from rods.analysis.containment import Text, leaves
+from rods.analysis.containment import Text, values_in
 from rods.analysis.profile import Position
 from rods.calls import Call
 from rods.canonical import JsonMapping, canonical, frozen
@@ -125,7 +125,7 @@ class Prober:
                 fed[parameter.name] = [
                     value for value in returned if not is_amount(parameter.name, value, keys)
                 ]
-            rng = random.Random(tool)
+            rng = Random(tool)
             tried = Probed()
             fed_slot = ""
             for slot in (slot for slot, values in fed.items() if values and not tried.working):
@@ -151,7 +151,7 @@ class Prober:
             }
         return self.shown
 
-    def chooser(self, rng: random.Random) -> Chooser:
+    def chooser(self, rng: Random) -> Chooser:
         """Takes at each place the arguments of one call that works there, and any values where none
         does."""
         chance = random_chooser(rng)
@@ -173,7 +173,7 @@ class Prober:
         scene: Scene,
         listed: Mapping[str, Sequence[Any]],
         wide: Mapping[str, Sequence[Any]],
-        rng: random.Random,
+        rng: Random,
         enough: int | None = None,
     ) -> Probed:
         """Of the values listed, and where none of these works, of all that fit; until `enough` of
@@ -210,9 +210,7 @@ class Prober:
                     raise InfrastructureError(f"while trying {call}: {result.text}")
                 if result.error is not None:
                     said = Text.shown(result.text)
-                    if not any(
-                        map(said.contains_any_form, (leaf for _, leaf in leaves(arguments)))
-                    ):
+                    if not any(map(said.contains_any_form, values_in(arguments))):
                         refusal = result.text
                     continue
                 working.append((call, result))

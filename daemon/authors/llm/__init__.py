@@ -8,10 +8,10 @@ tools and their schemas alone elsewhere, or with `pipeline.recipes = false`
 from collections.abc import Mapping
 from concurrent.futures import Executor
 
-from rods.canonical import content_id
+from rods.canonical import Texts, content_id
 from rods.composing.records import Draft
 from rods.config import PipelineSettings
-from rods.daemon.authors.base import StagedAssignment, Texts
+from rods.daemon.authors.base import StagedAssignment
 from rods.daemon.authors.catalogue_free import catalogue_with_tools, single_tools
 from rods.daemon.authors.llm import executing, forming, initial_states, judging, planning, wording
 from rods.daemon.authors.llm.questions import Asker, Context

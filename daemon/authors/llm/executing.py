@@ -18,7 +18,7 @@ from typing import Any
 
 from rods.analysis.schemas import fits, limits
 from rods.asking import AnswerForm, obj
-from rods.canonical import JsonMapping, JsonObject, canonical, frozen, without
+from rods.canonical import JsonMapping, JsonObject, canonical, frozen, unique, without
 from rods.composing.bind import Choice, Chooser, meant, random_chooser, realise, spoken
 from rods.composing.catalogue import LEFT_OUT, FromUser, Scene, Worded
 from rods.composing.records import ComposeError, Draft, Plan
@@ -76,9 +76,9 @@ class UnboundArgument:
 
     def value(self, answer: Any) -> Any:
         """The value that an answer of this schema means."""
-        value = (
-            self.options.get(answer, answer) if isinstance(answer, (str, int, float)) else answer
-        )
+        value = answer
+        if isinstance(answer, (str, int, float)):
+            value = self.options.get(answer, answer)
         if isinstance(value, (bool, int, float)) and _kind(value) is not _kind(answer):
             return answer  # 1 and True are one key of a dictionary, and two answers
         return value
@@ -190,9 +190,9 @@ class ValueChooser:
                 return taken
             if blank.closed and self.answers.asked[key] and key not in self.answers.invented:
                 # it was to be had as chance had bound what comes before it
-                others = replace(choice, values=blank.values)
-                self.answers.values[key] = self.stand_in(others)
-                return self.answers.values[key]
+                other = self.stand_in(replace(choice, values=blank.values))
+                self.answers.values[key] = other
+                return other
             if self.answers.feedback:
                 blank = replace(
                     blank, problem=f"{repr(spoken(answer))[:80]} is not to be had at that moment"
@@ -222,7 +222,7 @@ class ValueChooser:
                     if argument in call.arguments
                 ]
                 if probed.working:
-                    values = list({canonical(value): value for value in taken}.values())
+                    values = unique(taken)
         else:
             schema = _limited(schema, values)
             closed = key in self.answers.problems or _is_closed(choice, argument, values, schema)

@@ -19,11 +19,11 @@ from itertools import islice, product
 
 from rods.analysis.containment import is_small
 from rods.asking import AnswerForm, Unreadable, one_of
-from rods.canonical import JsonObject, frozen
+from rods.canonical import JsonObject, Texts, frozen
 from rods.composing import task_types
 from rods.composing.lexicon import sought
 from rods.composing.records import BoundCall, ComposeError, Draft
-from rods.daemon.authors.base import StagedAssignment, Texts
+from rods.daemon.authors.base import StagedAssignment
 from rods.daemon.authors.llm import showing, wording
 from rods.daemon.authors.llm.questions import Context
 from rods.daemon.authors.llm.wording import UserValue
@@ -43,7 +43,7 @@ class Gap:
     request: str
     supply: str
     missing: tuple[JsonObject, ...]
-    tools: tuple[str, ...] = ()
+    tools: Texts = ()
 
 
 @frozen
@@ -58,7 +58,7 @@ class PartialTask:
     type: TaskType
     script: Texts
     turn: int = 0
-    shown: tuple[str, ...] = ()
+    shown: Texts = ()
     gaps: tuple[Gap, ...] = ()
 
     @property

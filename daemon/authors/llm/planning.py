@@ -9,11 +9,11 @@ model picks is likely to fit together, and keeps what the gates hold it to. Afte
 `catalogue_free.linking`), of which a model may write HIGH-LEVEL ones of its own. Its choice is
 checked against the pattern before anything runs."""
 
-import random
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
+from random import Random
 
 from rods.analysis.profile import Position
 from rods.asking import AnswerForm, Unreadable, obj, one_of
@@ -77,7 +77,7 @@ def _repeats(
     catalogue: Catalogue, assignment: StagedAssignment, turns: Sequence[Sequence[str]]
 ) -> str:
     """That functions call exactly the seed's tools; empty when they do not."""
-    own = Counter(call.name for calls in assignment.seed.calls for call in calls)
+    own = Counter(call.name for call in assignment.seed.goal_calls)
     same = Counter(_tools(catalogue, turns)) == own
     return "these are exactly the tools that the existing conversation calls" if same else ""
 
@@ -126,13 +126,11 @@ async def plan(context: Context, assignment: StagedAssignment) -> Plan:
     for number, places in enumerate(wanted.turns, 1):
         if places:
             single = [one_of(*options) for options in places]
-            least = (
-                {"minItems": 1} if composes else {"prefixItems": single, "minItems": len(places)}
-            )
             form[f"turn_{number}"] = {
                 "type": "array",
-                **least,
+                "minItems": 1 if composes else len(places),
                 "maxItems": 1 if alone else len(places),
+                **({} if composes else {"prefixItems": single}),
             }
 
     def read(answer: JsonObject) -> Plan:
@@ -190,8 +188,9 @@ async def plan(context: Context, assignment: StagedAssignment) -> Plan:
         "story": assignment.narrative,
         "root": assignment.narrative,
         "avoid": choice and not assignment.same,
+        "compose": composes,
+        "learn": assignment.failures,
     }
-    due |= {"compose": composes, "learn": assignment.failures}
     sections = [name for name, holds in due.items() if holds]
     guiding = frozenset(form) - {"narrative", "functions"}
     answers = AnswerForm(form, optional=frozenset({"functions"}), guiding=guiding)
@@ -212,21 +211,17 @@ def _doomed(
     as in the root, or the form of the wanted type cannot be made of it. None where it can, where
     calls fail, which other values or a patch may mend, and where each call waits for another
     process."""
-    single = linking.are_single_tools(context.catalogue, plan)
+    catalogue = context.catalogue
+    environment = context.environment
+    single = linking.are_single_tools(catalogue, plan)
     doom = None
-    for number in range(0 if context.environment.features.waits else TRIALS):
+    for number in range(0 if environment.features.waits else TRIALS):
         rng = assignment.rng(f"trial {number}")
         try:
-            state = (
-                prober.state
-                if single
-                else fresh_state(context.catalogue, plan, assignment.seed, rng)
-            )
+            state = prober.state if single else fresh_state(catalogue, plan, assignment.seed, rng)
             chooser = prober.chooser(rng) if single else random_chooser(rng)
-            draft = realise(context.environment, context.catalogue, plan, state, chooser)
-            draft = linking.with_inferred_flows(
-                context.environment, context.catalogue, assignment, draft
-            )
+            draft = realise(environment, catalogue, plan, state, chooser)
+            draft = linking.with_inferred_flows(environment, catalogue, assignment, draft)
             check_form(context, assignment, draft)
             return None
         except ComposeError as error:
@@ -239,7 +234,7 @@ def _doomed(
 def pattern(
     prober: Prober,
     assignment: StagedAssignment,
-    rng: random.Random,
+    rng: Random,
     tried: Callable[[Plan], ComposeError | None] = lambda plan: None,
 ) -> Pattern:
     """The pattern for one plan; of recipes, what stands in the turn after one without calls is
@@ -259,7 +254,7 @@ def _from_recipes(
     prober: Prober,
     own: Mapping[str, Recipe],
     assignment: StagedAssignment,
-    rng: random.Random,
+    rng: Random,
     tried: Callable[[Plan], ComposeError | None],
 ) -> Pattern:
     catalogue = prober.catalogue
@@ -277,7 +272,7 @@ def _from_recipes(
         assert doom is not None
         raise ComposeError("no_pattern", doom.detail)
     tools = environment.tools()
-    avoided = {call.name for calls in assignment.seed.calls for call in calls} - catalogue.common
+    avoided = {call.name for call in assignment.seed.goal_calls} - catalogue.common
     chosen = [[own[name] for name in turn.recipes] for turn in sketched.turns]
     later = [recipe for turn in chosen for recipe in turn]
     table = Table()
@@ -497,11 +492,8 @@ def _links(assignment: StagedAssignment, wanted: Pattern) -> str:
 
 
 def _found(pairs: Sequence[tuple[str, str]]) -> str:
-    return (
-        f" (such as {', '.join(f'{giver} to {taker}' for giver, taker in pairs[:PAIRS])})"
-        if pairs
-        else ""
-    )
+    told = ", ".join(map(" to ".join, pairs[:PAIRS]))
+    return f" (such as {told})" if told else ""
 
 
 def _refusal_line(refused: tuple[str, str]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from rods.analysis.containment import leaves
+from rods.analysis.containment import values_in
 from rods.calls import Call
 from rods.composing.catalogue import Catalogue
 from rods.composing.records import BoundCall, Draft, Plan
@@ -116,12 +116,8 @@ def within(draft: Draft, room: int, turns: Sequence[int] | None = None) -> Draft
                 taken.setdefault(tuple(flow.origin), []).append(bound.call.arguments.get(argument))
 
     def cut(turn: int, place: int, bound: BoundCall) -> BoundCall:
-        return replace(
-            bound,
-            result=bound.result._replace(
-                text=excerpt(bound.result.text, share, taken.get((turn, place), ()))
-            ),
-        )
+        text = excerpt(bound.result.text, share, taken.get((turn, place), ()))
+        return replace(bound, result=bound.result._replace(text=text))
 
     return with_calls(draft, cut)
 
@@ -130,7 +126,7 @@ def excerpt(text: str, room: int, values: Iterable[Any] = ()) -> str:
     """`text` in about `room` characters: its beginning, and what stands around each of `values`."""
     if len(text) <= room:
         return text
-    wanted = {str(leaf): None for value in values for _, leaf in leaves(value) if leaf != ""}
+    wanted = {str(leaf): None for value in values for leaf in values_in(value) if leaf != ""}
     matches = (re.search(rf"(?<!\w){re.escape(value)}(?!\w)", text) for value in wanted)
     spans = sorted(match.span() for match in matches if match)[: room // (2 * AROUND)]
     around = max(AROUND, (room - sum(end - start for start, end in spans)) // (2 * len(spans) + 2))

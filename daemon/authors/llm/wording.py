@@ -11,12 +11,12 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from rods.analysis.containment import Text, is_small, key_of, leaves
+from rods.analysis.containment import Text, is_small, key_of, values_in
 from rods.asking import AnswerForm, Unreadable, one_of
-from rods.canonical import JsonMapping, JsonObject, canonical, content_id, frozen
+from rods.canonical import JsonMapping, JsonObject, Texts, canonical, content_id, frozen
 from rods.composing.catalogue import LEFT_OUT, Slot
 from rods.composing.records import BoundCall, ComposeError, Draft
-from rods.daemon.authors.base import StagedAssignment, Texts
+from rods.daemon.authors.base import StagedAssignment
 from rods.daemon.authors.llm import showing
 from rods.daemon.authors.llm.questions import Context
 from rods.environments.base import Environment, Tools, reference, value_of
@@ -299,15 +299,13 @@ def user_values(tools: Tools, calls: Sequence[BoundCall]) -> list[UserValue]:
 def looked_up(calls: Sequence[BoundCall]) -> list[Any]:
     """What calls find out for later ones, each value once: a user who says it would spare the
     policy the looking up, and the task would have another shape than its root."""
-    taken = (
-        (bound, argument)
+    values = [
+        bound.call.arguments[argument]
         for bound in calls
         for argument, flow in bound.flows.items()
         if flow.origin is not None
-    )
-    values = [bound.call.arguments[argument] for bound, argument in taken]
-    by_text = {canonical(value): value for value in values}
-    return [by_text[key] for key in sorted(by_text)]
+    ]
+    return [value for _, value in sorted({canonical(value): value for value in values}.items())]
 
 
 def references(tools: Tools, draft: Draft, turn: int) -> list[str]:
@@ -319,9 +317,9 @@ def references(tools: Tools, draft: Draft, turn: int) -> list[str]:
     keys = keys_of(draft.state)
     for number, calls in enumerate(draft.turns[: turn + 1]):
         for bound in calls:
-            parameters = {each.name: each for each in tools[bound.call.name].parameters}
+            parameters = tools[bound.call.name].by_name
             for argument, flow in bound.flows.items() if number == turn else ():
-                values = [leaf for _, leaf in leaves(bound.call.arguments[argument])]
+                values = values_in(bound.call.arguments[argument])
                 open_ones = (
                     flow.source in ("result", "earlier")
                     and not is_credential(argument)
@@ -378,29 +376,21 @@ def faults(
         if not value.free and not value.said_in(texts[: turn + 1])
     ]
     missing = [f"turn {turn + 1} must say {showing.compact(value.slot.text)}" for value in unsaid]
-    own = [
-        user_value
-        for earlier in draft.turns[: turn + 1]
-        for user_value in user_values(tools, earlier)
-    ]
+    turns = draft.turns[: turn + 1]
+    own = [each.value for earlier in turns for each in user_values(tools, earlier)]
     revealed = [
         f"turn {turn + 1} must not say {showing.compact(value)}, which is found out by a call"
         for value in looked_up(calls)
-        if not is_small(value)
-        and now.contains_any_form(value)
-        and not any(user_value.value == value for user_value in own)
+        if not is_small(value) and now.contains_any_form(value) and value not in own
     ]
-    turns = draft.turns[: turn + 1]
     truth = tuple(tuple(bound.call for bound in calls) for calls in turns)
     so_far = Task(
         reference(environment), "base", (*texts[: turn + 1],), truth, (*tools,), state=draft.state
     )
-    open_ones = referents(
-        environment, so_far, [[bound.result for bound in calls] for calls in turns]
-    )
+    results = [[bound.result for bound in calls] for calls in turns]
     unclear = [
         f"turn {turn + 1}: {reason.text}"
-        for reason in open_ones
+        for reason in referents(environment, so_far, results)
         if reason.turn == turn and not reason.doubt
     ]
     return form_faults(environment, calls, texts[turn]), missing + revealed + unclear

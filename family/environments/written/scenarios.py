@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from rods.analysis.containment import Text, leaves
+from rods.analysis.containment import Text, values_in
 from rods.asking import AnswerForm, Question, Unanswered, Unreadable, one_of, together
 from rods.calls import Call
 from rods.canonical import JsonMapping, JsonObject, frozen
@@ -345,11 +345,11 @@ def linked(
         takes = {
             name: sources[leaf]
             for name, value in call.arguments.items()
-            for _, leaf in leaves(value)
+            for leaf in values_in(value)
             if leaf in sources and not isinstance(leaf, bool) and not heard.contains_any_form(leaf)
         }
         witness.append(scenarios.WitnessCall(call, takes))
-        for _, leaf in leaves(result.value, keys=True):
+        for leaf in values_in(result.value, keys=True):
             if leaf is not None:
                 sources.setdefault(leaf, number)
     return witness
