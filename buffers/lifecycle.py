@@ -22,7 +22,7 @@ from rods.buffers.run.locks import Ownership
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import EXTENSIONS, OBSERVATIONS, SEEDS, exists
 from rods.buffers.state import LostVariant, read_state
-from rods.canonical import JsonObject
+from rods.canonical import JsonObject, only
 from rods.config import Config, identity_diff
 from rods.environments.base import reference
 from rods.environments.loading import Environments
@@ -129,14 +129,17 @@ def fork(run: Run, new: Path, config: Config | None = None) -> Run:
         provenance = {**task.provenance, "origin": origin, "forked_from": run.name}
         tasks.append(dataclasses.replace(task, provenance=provenance))
     tasks, ids, left_out = renewed(tasks + run.held_out, run.environments)
-    step = state.pool.epochs[-1].step if state.pool.epochs else 0
-    whose = {
+    parent = {
         "run": run.name,
         "path": str(run.path.absolute()),
         "identity_hash": run.manifest.get("identity_hash"),
+        "attempt": state.attempt,
+        "epoch": state.epoch,
+        "step": state.pool.epochs[-1].step if state.pool.epochs else 0,
+        "lost": lost,
+        "renewed": ids,
+        "left_out": left_out,
     }
-    stayed = {"lost": lost, "renewed": ids, "left_out": left_out}
-    parent = whose | {"attempt": state.attempt, "epoch": state.epoch, "step": step} | stayed
     try:
         return create_run(new, config or run.config, tasks, parent, [run.path])
     except UserError as error:
@@ -176,9 +179,8 @@ def renewed(
         kept.append(task)
     for place, task in enumerate(kept):
         family = {
-            name: ids[relative]
-            for name in ("seed", "root")
-            if (relative := task.provenance.get(name, "")) in ids
+            name: ids.get(relative, relative)
+            for name, relative in only(task.provenance, ("seed", "root")).items()
         }
         kept[place] = dataclasses.replace(task, provenance={**task.provenance, **family})
     return kept, ids, left_out

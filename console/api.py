@@ -208,7 +208,7 @@ def open_training(
 def open_run(folder: Path | str, config: Path | str | None = None) -> Run:
     """The run in `folder`, made from the file `config` where there is none. Raises UserError where
     there is none and no file, and RefusedError for a run of another identity than the file's."""
-    return open_or_create(Path(folder), None if config is None else Path(config))
+    return open_or_create(folder, config)
 
 
 def score(folder: Path | str, step: int | None = None) -> JsonObject:

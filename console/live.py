@@ -38,11 +38,6 @@ class LiveView:
         if (why := self._progress.barren()) and not self._barren:
             self.say(f"note: {why}")
         self._barren = why
-        self._tell_silence()
-        return now
-
-    def _tell_silence(self) -> None:
-        """Says once, each time that it begins, why models write nothing."""
         why = self._progress.unwritten()
         kind = why.partition(":")[0]
         if kind != self._silence:
@@ -52,6 +47,7 @@ class LiveView:
         if why and time.monotonic() >= self._silent_from:
             self._silent_from = math.inf
             self.say(why)
+        return now
 
     def say(self, text: str) -> None:
         print_result(self._json, {"event": "said", "text": text}, f"  {text}")

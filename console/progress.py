@@ -106,14 +106,12 @@ class InterfaceVersions:
         for name, components in features.items():
             now |= components.shown(rules, dialect, components.before(after.get(name), step.record))
         there = self._there[-1] if self._there else {}
-        added = sorted(now.keys() - there.keys())
-        removed = sorted(there.keys() - now.keys())
-        changes = {name: now[name] for name in added}, {name: there[name] for name in removed}
+        added = only(now, sorted(now.keys() - there))
+        removed = only(there, sorted(there.keys() - now))
         cause = self._causes.get(step.step - 1)
-        why = cause if cause and cause["component"] in (*added, *removed) else None
-        self.entries.append(
-            InterfaceVersion(step.step, step.stage, step.records[0]["interface"], *changes, why)
-        )
+        why = cause if cause and cause["component"] in added | removed else None
+        version = step.records[0]["interface"]
+        self.entries.append(InterfaceVersion(step.step, step.stage, version, added, removed, why))
         self._there.append(now)
 
     def forget(self, last: int) -> None:
@@ -470,10 +468,10 @@ class Progress:
         return f"{beat.get('state', 'starting')}{share}"
 
     def seconds_per_step(self) -> float | None:
-        if len(self._clock) < 2:
+        if not self._clock:
             return None
-        (begin, first) = self._clock[0]
-        (end, last) = self._clock[-1]
+        begin, first = self._clock[0]
+        end, last = self._clock[-1]
         return (end - begin) / (last - first) if last > first else None
 
 

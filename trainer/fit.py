@@ -8,7 +8,6 @@ is *refused*, with the reason."""
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import fmean
 from typing import Any, Literal, NamedTuple
 
 from rods.calls import Call
@@ -86,26 +85,21 @@ def of_policy(
 
 
 def _lengths(chat: Chat, config: Config, players: Players, tasks: Sequence[AnyTask]) -> Lengths:
-    prompts = [0]
-    read = []
-    generated = []
+    longest = read = generated = 0
     for task in tasks:
         job = players.scored(task, config)
         if not isinstance(task, Task):
             if isinstance(need := next(job.engine()), NeedText):
-                prompts.append(len(chat.prompt(need.messages)))
+                longest = max(longest, len(chat.prompt(need.messages)))
             continue
-        shown = []
-        written = []
         for need, reply in ground_truth(job):
             fresh = need.messages[need.fresh :]
-            shown.append(len(chat.continuation(fresh) if need.fresh else chat.prompt(fresh)))
-            written.append(len(chat.reply(reply)) + 1)  # its end
-        prompts += shown[:1]
-        read.append(sum(shown))
-        generated.append(sum(written))
-    means = (fmean(read), fmean(generated)) if read else (0.0, 0.0)
-    return Lengths(len(tasks), max(prompts), *means)
+            size = len(chat.continuation(fresh) if need.fresh else chat.prompt(fresh))
+            longest = longest if need.fresh else max(longest, size)
+            read += size
+            generated += len(chat.reply(reply)) + 1  # its end
+    played = sum(isinstance(task, Task) for task in tasks) or 1
+    return Lengths(len(tasks), longest, read / played, generated / played)
 
 
 def _form(chat: Chat, named: str, dialect: Dialect) -> Finding:

@@ -58,7 +58,7 @@ def difficulty(task: AnyTask) -> float:
         if (own := difficulty_of(task)) is not None:
             return own
     root = str(task.provenance.get("root", task.id))
-    (low, high) = SPREAD
+    low, high = SPREAD
     value = low + (high - low) * _uniform(1, "difficulty", root)[0] + TYPE_OFFSET[task.type]
     if isinstance(task, Task):
         value += EXTRA_CALL * (sum(len(turn) for turn in task.calls) - task.expected)
@@ -79,7 +79,7 @@ def rollout(task: AnyTask, chance: float, reward: EpisodeReward, *key: str | int
     resolved = sum(draw < chance for draw in _uniform(turns, "rollout", *key))
     binary = int(resolved == turns)
     progress = resolved / turns
-    (low, high) = RANGES[reward]
+    low, high = RANGES[reward]
     value = float(binary) if reward == "binary" else low + (high - low) * progress
     return Rollout(resolved, turns, binary, RANGES["format"][1] * progress, value, "finished")
 

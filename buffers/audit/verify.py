@@ -140,8 +140,10 @@ def _check_traces(run: Run, findings: Findings) -> None:
             elif isinstance(task, Task) and any(played.labels for played in groups[slot].rollouts):
                 derived = diagnose(trace, task, run.environments.load(task.environment.name))
                 findings.count("rollouts diagnosed again")
-                if derived != (labels := groups[slot].rollouts[rollout].labels):
-                    expected, actual = (", ".join(some) or "none" for some in (derived, labels))
+                if derived != recorded.labels:
+                    expected, actual = (
+                        ", ".join(some) or "none" for some in (derived, recorded.labels)
+                    )
                     what = f"its labels are {actual}, its trace gives {expected}"
                     origin = run.manifest.get("parameters", {}).get(task.environment.name, {})
                     if "goal" in origin:

@@ -149,7 +149,12 @@ def believed(groups: Iterable[Record]) -> Iterator[None]:
     try:
         yield
     except (
-        *(ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError),
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        MemoryError,
+        TypeError,
+        ValueError,
         struct.error,
     ):
         for record in groups:

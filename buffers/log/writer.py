@@ -123,7 +123,7 @@ class LogWriter:
         except OSError as error:
             self._broken = not self._keep_whole_lines(data[:written])
             raise disk_error(error, self.path) from error
-        self.size = self.size + len(data)
+        self.size += len(data)
         self.seq = last
         meanwhile()
         self._sync(data)

@@ -129,14 +129,12 @@ class _Merge:
     def standing(self, member: Member) -> Standing:
         return self.tracker.standing(member.task_id, member.since)
 
-    def revive(self) -> None:
+    def retire(self) -> None:
+        """Revives, then layers 1 and 2, then what is cut each time, then what was never sampled;
+        each looks at what the one before has left."""
         for retired in self.pool.too_hard:
             task_id = retired.member.task_id
             self.by_rule(retirement.revived(task_id, self.tracker.standing(task_id, retired.step)))
-
-    def retire(self) -> None:
-        """Layers 1 and 2, then what is cut each time, then what was never sampled; each looks at
-        what the one before has left."""
         last_merge = self.pool.epochs[-1].step if self.pool.epochs else 0
         for member in self.pool.generated:
             standing = self.standing(member)
@@ -144,13 +142,13 @@ class _Merge:
             self.by_rule(
                 retirement.burn_in(member.task_id, standing, standing.counted - later, self.rules)
             )
-        for member in self.pool.generated:
-            self.by_rule(retirement.drift(member.task_id, self.standing(member), self.rules))
-        for member in self.pool.generated:
-            self.by_rule(retirement.truncated(member.task_id, self.standing(member), self.rules))
-        if not self.rules.unsampled_epochs or self.epoch < self.rules.unsampled_epochs:
+        for rule in (retirement.drift, retirement.truncated):
+            for member in self.pool.generated:
+                self.by_rule(rule(member.task_id, self.standing(member), self.rules))
+        patience = self.rules.unsampled_epochs
+        if not 0 < patience <= self.epoch:
             return
-        first_step = self.pool.epochs[self.epoch - self.rules.unsampled_epochs].step + 1
+        first_step = self.pool.epochs[self.epoch - patience].step + 1
         for member in self.pool.generated:
             task = member.task_id
             standing = self.standing(member)
@@ -184,7 +182,7 @@ class _Merge:
         )
         if not rules.retirement:
             return most
-        if rules.capacity:  # `evict` makes room, if need be among those that were observed
+        if rules.capacity:  # layer 3 makes room, if need be among those that were observed
             room += len(self.observed())
         return min(most, room)
 
@@ -214,29 +212,18 @@ class _Merge:
             admitted += 1
         return [candidate for candidate in candidates if candidate.seq not in self.pool.decided]
 
-    def evict(self) -> None:
-        """Layer 3. New variants without an observation are not touched."""
-        excess = len(self.pool.generated) - self.rules.max_generated
-        for decision in retirement.capacity(self.observed(), excess):
-            self.by_rule(decision)
-
     def retests(self, active: int, types: Container[TaskType]) -> list[str]:
         """Which retired tasks of these types are tried again, in a pool of so many `active` ones:
         those seen longest ago. One that a re-test found mastered has nothing left to show."""
-        waiting = []
-        for retired in self.pool.too_hard:
-            task_id = retired.member.task_id
-            if (
-                retired.member.type in types
-                and self.tracker.standing(task_id, retired.step).latest != "mastered"
-            ):
-                waiting.append((self.tracker.last_step(task_id) or 0, task_id))
-        return [
-            task_id
-            for _, task_id in sorted(waiting)[
-                : math.ceil(share(self.rules.retest_fraction, active))
-            ]
-        ]
+        waiting = sorted(
+            (self.tracker.last_step(task_id) or 0, task_id)
+            for retired in self.pool.too_hard
+            for task_id in [retired.member.task_id]
+            if retired.member.type in types
+            and self.tracker.standing(task_id, retired.step).latest != "mastered"
+        )
+        most = math.ceil(share(self.rules.retest_fraction, active))
+        return [task_id for _, task_id in waiting[:most]]
 
 
 def derive(
@@ -260,11 +247,12 @@ def derive(
     injecting = _fills(config, pool, rules) if config.pool.static else rules.expand
     retiring = rules.expand and config.pool.retirement and not config.pool.static
     if retiring:
-        merge.revive()
         merge.retire()
     deferred = merge.inject(candidates) if injecting else candidates
-    if retiring and config.pool.capacity:
-        merge.evict()
+    if retiring and config.pool.capacity:  # layer 3
+        excess = len(merge.pool.generated) - config.pool.max_generated
+        for decision in retirement.capacity(merge.observed(), excess):
+            merge.by_rule(decision)
     active = [member.task_id for member in merge.pool.active.values() if member.type in rules.types]
     retests = merge.retests(len(active), rules.types) if retiring else []
     slots = order.slots(config.random_seeds.order, epoch, active, retests)

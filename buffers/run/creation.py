@@ -38,6 +38,7 @@ from rods.errors import UserError, complain, disk_error
 from rods.extension import Door
 from rods.faults import Reason
 from rods.gates.ground_truth import replay, unjudgeable
+from rods.observations import present
 from rods.rules.curriculum import writes
 from rods.rules.selection import reachable_maximum
 from rods.tasks import AnyTask, OpenTask, Task, task_lines
@@ -104,7 +105,7 @@ def create_run(
         "identity_hash": content_id(config.identity()),
         "identity": config.identity(),
         "warnings": warnings,
-        **({"guarded": guarded} if (guarded := guard_hash(guarded_by(config))) else {}),
+        **present(guarded=guard_hash(guarded_by(config))),
         "parent": parent,
     }
     try:
@@ -156,18 +157,16 @@ def changed_tasks(run: Run, folder: Path) -> str:
     except UserError as error:
         what = str(error)
     else:
-        before = {task.id: task for task in run.tasks}
-        after = {task.id: task for task in given}
-        gone = [task for task in run.tasks if task.id not in after]
-        new = [task for task in given if task.id not in before]
+        kept = {task.id for task in run.tasks} & {task.id for task in given}
+        gone = [task for task in run.tasks if task.id not in kept]
+        new = [task for task in given if task.id not in kept]
         counts = Counter(added=len(new), removed=len(gone))
         for task in new:
-            same = (
-                old for old in gone if task.texts == old.texts or task.goal_calls == old.goal_calls
-            )
-            if (old := next(same, None)) is not None:
-                gone.remove(old)
-                counts.update(added=-1, removed=-1, changed=1)
+            for old in gone:
+                if task.texts == old.texts or task.goal_calls == old.goal_calls:
+                    gone.remove(old)
+                    counts.update(added=-1, removed=-1, changed=1)
+                    break
         numbers = [f"{count} {how}" for how, count in counts.items() if count]
         if not numbers:
             return ""

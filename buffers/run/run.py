@@ -25,7 +25,7 @@ from rods.buffers.log.shapes import fault_of
 from rods.buffers.log.tail import read
 from rods.buffers.log.writer import LogWriter
 from rods.buffers.run import runfolder
-from rods.buffers.run.heartbeat import Heartbeat, ProcessLocation, read_heartbeat
+from rods.buffers.run.heartbeat import Heartbeat, ProcessLocation
 from rods.buffers.run.locks import Ownership
 from rods.canonical import JsonObject, content_id, without
 from rods.config import PROTOCOL, Config, identity_diff, parse_config, read_config
@@ -93,14 +93,6 @@ class Run:
         return self.path / runfolder.POOL
 
     @property
-    def seeds_log(self) -> Path:
-        return self.path / runfolder.SEEDS
-
-    @property
-    def rejected_log(self) -> Path:
-        return self.path / runfolder.REJECTED
-
-    @property
     def expanded_log(self) -> Path:
         """All parts of the log of variants: a name with a star, which stands for an epoch."""
         return self.path / runfolder.EXPANDED
@@ -131,10 +123,6 @@ class Run:
     def write_tracker(self, content: Any) -> None:
         """Replaces tracker.json."""
         replace(self.path / runfolder.TRACKER, orjson.dumps(content) + b"\n")
-
-    def heartbeat_of(self, process: str) -> JsonObject:
-        """What `process` has last said of itself; empty where it never has."""
-        return read_heartbeat(self.path, process)
 
     def trace_file(self, step: int, attempt: int) -> Path:
         """Where the traces of a step are kept."""
@@ -219,8 +207,11 @@ class Run:
         _same(recorded, written, path, "config.toml was edited: ")
         extended = extended_records(path)
         if extended:
-            steps, stages = (extended[-1].get(name) for name in ("steps", "stages"))
-            length = {"training": {"steps": steps}, "curriculum": {"stages": stages}}
+            last = extended[-1]
+            length = {
+                "training": {"steps": last.get("steps")},
+                "curriculum": {"stages": last.get("stages")},
+            }
             recorded = recorded.lasting_as(
                 parse_config(length, where=str(path / runfolder.EXTENSIONS))
             )
@@ -259,14 +250,6 @@ class Run:
         with closing(self.writer(self.path / runfolder.operation(process))) as writer:
             writer.append(records)
 
-    def check_not_extended(self) -> None:
-        """Raises RefusedError when the run was extended since it was opened. For who has just
-        become the owner of a log, without which nobody extends."""
-        if len(extended_records(self.path)) != self.times_extended:
-            raise self.refused(
-                "the run was extended while this process started", "start the same command again"
-            )
-
     def environment_records(self) -> list[JsonObject]:
         """What is on record of each environment: `name`, `hash`, `parameters`."""
         parameters: JsonObject = self.manifest.get("parameters", {})
@@ -303,7 +286,12 @@ class OwnedLog(Ownership):
         try:
             # a folder that is moved meanwhile looks like logs that have lost their end
             with self.held():
-                run.check_not_extended()
+                # from here on nobody extends it
+                if len(extended_records(run.path)) != run.times_extended:
+                    raise run.refused(
+                        "the run was extended while this process started",
+                        "start the same command again",
+                    )
                 self.writer = run.writer(path)
         except BaseException:
             self.release()

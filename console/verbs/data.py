@@ -150,17 +150,26 @@ def add_environment(
         if wrong := next((entry for entry in entries if "=" not in entry), None):
             raise UserError(f"{wrong!r} has no =", where=f"--{option}", remedy="write KEY=VALUE")
         pairs[option] = dict(entry.split("=", 1) for entry in entries)
-    fields: JsonObject = {"url": url, "reads": list(reads), "probes": list(probe) or None}
-    fields |= {"compared": list(compared), "minted": pairs["minted"], "without": list(without)}
-    fields |= {"writes": list(writes), "fails": [_rule(text) for text in fails] or None}
+    fields: JsonObject = {
+        "url": url,
+        "reads": list(reads),
+        "probes": list(probe) or None,
+        "compared": list(compared),
+        "minted": pairs["minted"],
+        "without": list(without),
+        "writes": list(writes),
+        "fails": [_rule(text) for text in fails] or None,
+    }
     own = {"command": list(command), "files": files, "env": pairs["env"], "secrets": list(secret)}
     pinned: Pinned
     pinned, first = named_function(world.added, where=f"--kind {kind}")(path, kind, fields, own)
     path.write_bytes(pinned.written())
     rules, looks = _looked(path, bool(url or secret)) if not no_calls else ([], [])
     tools = [tool["name"] for tool in pinned.tools]
-    facts: JsonObject = {"environment": str(path), "server": pinned.server, "tools": tools}
-    facts |= {
+    facts: JsonObject = {
+        "environment": str(path),
+        "server": pinned.server,
+        "tools": tools,
         "reads": pinned.reads,
         "probes": pinned.probes,
         "compared": pinned.compared,

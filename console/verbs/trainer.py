@@ -19,6 +19,7 @@ from rods.config import parse_config, read_config
 from rods.console import api, foreign_trainer
 from rods.console.output import ConfigFile, RunFolder, Steps, estimated, print_json, print_result
 from rods.errors import UserError, say
+from rods.observations import present
 
 
 def new(run: RunFolder, /, *, config: ConfigFile, as_json: Json = False) -> None:
@@ -155,20 +156,19 @@ def merge(
     record = opened.made
     slots = [{"role": role, "task": task.as_json()} for role, task in opened.tasks]
     if as_json:
-        facts = {
-            "epoch": record.number,
-            "stage": record.stage,
-            "step": record.step,
-            "recorded": record.recorded,
-        }
-        interface = {} if opened.interface is None else {"interface": opened.interface}
-        counted = {
-            "reward": opened.reward,
-            "counts": record.counts,
-            "order": record.order_hash,
-            "slots": slots,
-        }
-        print_json({**facts, **interface, **counted})
+        print_json(
+            {
+                "epoch": record.number,
+                "stage": record.stage,
+                "step": record.step,
+                "recorded": record.recorded,
+                **present(interface=opened.interface),
+                "reward": opened.reward,
+                "counts": record.counts,
+                "order": record.order_hash,
+                "slots": slots,
+            }
+        )
         return
     for slot in slots:
         print_json(slot)

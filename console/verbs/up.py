@@ -154,9 +154,8 @@ class SupervisedProcess:
             lines = self.printed.read().decode(errors="replace").splitlines()
         except OSError:
             return ""
-        return next(
-            (line.strip()[:400] for line in reversed(lines) if line.strip() and line[0] != "{"), ""
-        )
+        said = (line.strip()[:400] for line in reversed(lines) if line[:1] != "{")
+        return next(filter(None, said), "")
 
 
 @dataclass(slots=True)
@@ -226,14 +225,14 @@ class Supervisor:
         if step > self._step_at_crash:
             self.trainer.failures = 0
         self._step_at_crash = step
-        if self.trainer.failures >= TRAINER_RETRIES:
-            self.say(
-                f"the trainer crashed {self.trainer.failures + 1} times at step {step}; giving up: "
-                f"{line}"
-            )
-            self.code = code if code > 0 else 128 - code
+        if self.trainer.failures < TRAINER_RETRIES:
+            self._restart_later(self.trainer, code, line)
             return
-        self._restart_later(self.trainer, code, line)
+        self.say(
+            f"the trainer crashed {self.trainer.failures + 1} times at step {step}; giving up: "
+            f"{line}"
+        )
+        self.code = code if code > 0 else 128 - code
 
     def _daemon_ended(self, code: int) -> None:
         line = self.daemon.last_line()
@@ -250,7 +249,7 @@ class Supervisor:
         now = time.monotonic()
         if now - child.started > STABLE_SECONDS:
             child.failures = 0
-        wait = RESTART_SECONDS[min(child.failures, len(RESTART_SECONDS) - 1)]
+        wait = RESTART_SECONDS[: child.failures + 1][-1]
         child.failures += 1
         child.restart_at = now + wait
         how = (

@@ -65,7 +65,12 @@ def select_tasks(
         for task in tasks
         if task.split not in HELD_OUT_SPLITS and task.environment.name not in barred
     ]
-    candidates = [task for task in trained if mode in (None, _mode(task))]
+    candidates = [
+        task
+        for task in trained
+        for asked in [isinstance(task, OpenTask) and isinstance(task.user, Persona)]
+        if mode in (None, "asked" if asked else "told")
+    ]
     names = sorted({task.environment.name for task in candidates})
     if not names or len(names) < worlds:
         raise UserError(
@@ -82,10 +87,6 @@ def select_tasks(
     ids = {task.id for task in candidates if task.environment.name in chosen}
     kept = [task for task in tasks if task.id in ids or task.split in HELD_OUT_SPLITS]
     write_tasks(kept, out, as_json)
-
-
-def _mode(task: AnyTask) -> ConversationMode:
-    return "asked" if isinstance(task, OpenTask) and isinstance(task.user, Persona) else "told"
 
 
 def likeness(tasks: Sequence[AnyTask]) -> dict[str, float]:

@@ -20,7 +20,7 @@ from rods.buffers.run.creation import bring
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import EXPANDED
 from rods.buffers.state import RunState, read_state
-from rods.canonical import JsonObject
+from rods.canonical import JsonObject, only
 from rods.commands import Json
 from rods.console.output import print_result
 from rods.environments import registry
@@ -140,7 +140,7 @@ class _Tables:
                     rewards = [rollout["reward"] for rollout in record["rollouts"]]
                     valid = [reward for reward in rewards if reward is not None]
                 yield {
-                    **{name: record[name] for name in ("attempt", "step", "stage", "task", "role")},
+                    **only(record, ("attempt", "step", "stage", "task", "role")),
                     "epoch": step.epoch,
                     "rollouts": len(record["rollouts"]),
                     "kind": record["reward"]["kind"],
@@ -157,10 +157,7 @@ class _Tables:
                 yield {
                     "attempt": step.attempt,
                     "step": step.step,
-                    **{
-                        name: trace[name]
-                        for name in ("slot", "rollout", "task", "end", "resolved", "expected")
-                    },
+                    **only(trace, ("slot", "rollout", "task", "end", "resolved", "expected")),
                     "reward": groups[trace["slot"]]["rollouts"][trace["rollout"]]["reward"],
                     "record": trace,
                 }
@@ -173,9 +170,7 @@ class _Tables:
                 {"type": "function", "function": by_name[name].schema()} for name in task.tools
             ]
             yield {
-                **{
-                    name: row[name] for name in ("step", "slot", "rollout", "task", "end", "reward")
-                },
+                **only(row, ("step", "slot", "rollout", "task", "end", "reward")),
                 "tools": orjson.dumps(tools).decode(),
                 "messages": row["record"]["messages"],
             }

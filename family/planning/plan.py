@@ -210,10 +210,10 @@ def _forecast(figures: Figures, config: Config, processes: int, gpus: int, rates
         figures.add("tokens of the policy", training.steps * played * (read + generated))
         alone = None
         terms = TABLE["seconds of an update"][2]
-        (units, of) = (processes, "processes")
+        units, of = (processes, "processes")
         for server in servers:
-            (alone, terms) = _seconds(server, read, generated, rates)
-            (units, of) = _addresses(server)
+            alone, terms = _seconds(server, read, generated, rates)
+            units, of = _addresses(server)
         speed, source = rates.get(
             f"{'served' if servers else 'own'}.generated_tokens_per_second", NONE
         )
@@ -262,8 +262,8 @@ def _forecast(figures: Figures, config: Config, processes: int, gpus: int, rates
         count = float(gpus)
         parts = [f"{gpus} of the trainer"]
         for server in (*servers, *writers):
-            (each, source) = rates.get(f"{server.model}.gpus", GPUS)
-            (units, of) = _addresses(server)
+            each, source = rates.get(f"{server.model}.gpus", GPUS)
+            units, of = _addresses(server)
             count += units * each
             parts.append(f"{units} {of} × {each:g} of {server.model}, {source}")
         figures.add("GPU-hours", hours and hours * count, terms=" + ".join(parts))

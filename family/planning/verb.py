@@ -127,15 +127,16 @@ def plan(
     ):
         raise no_model(config_json or Path(settings.policy.model))
     memory = {
-        figure.name.removeprefix("memory: "): figure.value or 0.0
-        for figure in figures
-        if figure.name.startswith("memory: ")
+        name.removeprefix("memory: "): value or 0.0
+        for name, value, *_ in figures
+        if name.startswith("memory: ")
     }
     needed = memory.pop(IN_ALL, 0.0)
     if launch.gpu and needed > ROOM * gpu_memory:
-        purpose, size = max(memory.items(), key=lambda part: part[1])
+        purpose = max(memory, key=memory.__getitem__)
         raise UserError(
-            f"a process needs {needed:g} GB, most of it for {purpose} ({size:g} GB); a GPU has "
+            f"a process needs {needed:g} GB, most of it for {purpose} ({memory[purpose]:g} GB); a "
+            f"GPU has "
             f"{gpu_memory:g} GB, of which a tenth stays free",
             where=config,
             remedy="more GPUs that share the policy (--accelerate, --gpus), a smaller "

@@ -31,6 +31,7 @@ from rods.environments.workers.worker import Overrun
 from rods.errors import BrokenEnvironment, InfrastructureError, Unsupported, UserError
 from rods.faults import CALL_ERRORS
 from rods.gates.ground_truth import replay
+from rods.observations import present
 from rods.signals import Interrupted
 from rods.tasks import Task
 from rods.worlds.checking import CheckReport, Fault, soundness
@@ -181,7 +182,7 @@ def _identity(probe: "Probe", name: str) -> None:
             f"is {environment.name!r}",
             "give it the name that it is loaded by, tasks refer to it",
         )
-    if not isinstance(environment.hash, str) or not environment.hash:
+    if not (isinstance(environment.hash, str) and environment.hash):
         probe.fault(name, "hash", "is empty", "hash tool schemas, data and a behaviour version")
         return
     code = """import sys
@@ -265,7 +266,7 @@ def _repeats(probe: "Probe", state: State, calls: list[Call]) -> None:
             "is changed by the calls made after it",
             "copy the state that reset gets",
         )
-    if not probe.environment.features.deterministic:
+    if not probe.features.deterministic:
         probe.note("declared not deterministic: results of two runs cannot be compared")
         return
     second = probe.replies(probe.fresh(state), calls)
@@ -308,7 +309,7 @@ def _isolation(probe: "Probe", state: State, calls: list[Call]) -> None:
 
 def _snapshots(probe: "Probe", state: State, calls: list[Call]) -> None:
     """A snapshot changes nothing, shares no object with the world, and restores it."""
-    features = probe.environment.features
+    features = probe.features
     instance = probe.fresh(state)
     if not features.snapshot:
         _refuses(probe, "snapshot", instance.snapshot)
@@ -348,7 +349,7 @@ def _snapshots(probe: "Probe", state: State, calls: list[Call]) -> None:
 
 def _forks(probe: "Probe", state: State, calls: list[Call]) -> None:
     """A fork is equal at first and independent from then on, and `same_state` says so."""
-    features = probe.environment.features
+    features = probe.features
     instance = probe.fresh(state)
     if not features.state_visible:
         _refuses(probe, "same_state", lambda: instance.same_state(instance))
@@ -362,14 +363,12 @@ def _forks(probe: "Probe", state: State, calls: list[Call]) -> None:
     probe.replies(instance, calls[:half])
     fork = probe.timed("fork", instance.fork)
     spare = instance.fork()
-    if features.state_visible:
-        if not (
-            probe.timed("same_state", lambda: fork.same_state(instance))
-            and instance.same_state(fork)
-        ):
-            probe.fault("fork", "", "is not in the same state as its origin", "copy all state")
-        elif fork is instance:
-            probe.fault("fork", "", "returns the instance itself", "return an independent copy")
+    if features.state_visible and not (
+        probe.timed("same_state", lambda: fork.same_state(instance)) and instance.same_state(fork)
+    ):
+        probe.fault("fork", "", "is not in the same state as its origin", "copy all state")
+    elif features.state_visible and fork is instance:
+        probe.fault("fork", "", "returns the instance itself", "return an independent copy")
     first = probe.replies(instance, calls[half:])
     if probe.comparable and probe.replies(fork, calls[half:]) != first:
         probe.fault("fork", "", "feels what its origin does", "copy all state deeply")
@@ -384,7 +383,7 @@ def _forks(probe: "Probe", state: State, calls: list[Call]) -> None:
 
 def _refusals(probe: "Probe", state: State, calls: list[Call]) -> None:
     """What is wrong is refused with the right error, and changes nothing."""
-    features = probe.environment.features
+    features = probe.features
     instance = probe.fresh(state)
     probe.replies(instance, calls)
     picture = instance.snapshot() if features.snapshot else {}
@@ -424,12 +423,11 @@ def _refusals(probe: "Probe", state: State, calls: list[Call]) -> None:
                 )
     if (
         features.snapshot
-        and not probe.lenient
-        and not probe.faults
+        and not (probe.lenient or probe.faults)
         and canonical(instance.snapshot()) != before
+        # a picture made of calls holds those too that a tool has refused
+        and not (features.state_visible and probe.reset(picture).same_state(instance))
     ):
-        if features.state_visible and probe.reset(picture).same_state(instance):
-            return  # a picture made of calls holds those too that a tool has refused
         probe.fault(
             "snapshot",
             "",
@@ -448,7 +446,7 @@ def _effects(probe: "Probe", state: State, calls: list[Call]) -> None:
         if tool.reads is not None
     }
     replayed = isinstance(probe.environment, Replayed)  # whose snapshot is what it lived through
-    if not declared or not probe.environment.features.snapshot or replayed:
+    if not declared or not probe.features.snapshot or replayed:
         return
     instance = probe.fresh(state)
     picture = instance.snapshot()
@@ -472,32 +470,20 @@ def _effects(probe: "Probe", state: State, calls: list[Call]) -> None:
                 "keep all that is remembered in fields of the state",
                 "snapshots",
             )
-        if call.name not in declared:
+        if call.name not in declared or changed == (
+            result.error is None and not declared[call.name]
+        ):
             continue
-        if result.error is not None and changed:
-            probe.fault(
-                call.name,
-                "",
-                f"refused {_short(call)}, but changed the state",
-                "refuse before anything is changed",
-                "atomic",
-            )
-        elif result.error is None and changed and declared[call.name]:
-            probe.fault(
-                call.name,
-                "",
-                f"says that it changes nothing, and does: {_short(call)}",
-                "change nothing",
-                "getters",
-            )
-        elif result.error is None and not changed and not declared[call.name]:
-            probe.fault(
-                call.name,
-                "",
-                f"answered {_short(call)} with success and changed nothing",
-                "refuse a call that has nothing to change",
-                "effects",
-            )
+        if result.error is not None:
+            what = f"refused {_short(call)}, but changed the state"
+            owed = "refuse before anything is changed", "atomic"
+        elif changed:
+            what = f"says that it changes nothing, and does: {_short(call)}"
+            owed = "change nothing", "getters"
+        else:
+            what = f"answered {_short(call)} with success and changed nothing"
+            owed = "refuse a call that has nothing to change", "effects"
+        probe.fault(call.name, "", what, *owed)
 
 
 def _hints(probe: "Probe", state: State, calls: list[Call]) -> None:
@@ -613,11 +599,17 @@ def _report(probe: "Probe", name: str, tasks: Sequence[Task]) -> CheckReport:
                 f"works was tried"
             )
             probe.fault(name, "tools", what, remedy)
-    facts = {"hash": probe.environment.hash, "tools": len(tools)}
-    facts |= {"reached": len(probe.reached & set(tools)), "calls": probe.calls}
-    medians = {what: statistics.median(seconds) for what, seconds in sorted(probe.seconds.items())}
-    facts |= {f"{what}_us": round(1e6 * seconds, 1) for what, seconds in medians.items()}
-    facts |= {"recipes": probe.tried} if probe.tried else {}
+    facts = {
+        "hash": probe.environment.hash,
+        "tools": len(tools),
+        "reached": len(probe.reached & set(tools)),
+        "calls": probe.calls,
+        **{
+            f"{what}_us": round(1e6 * statistics.median(seconds), 1)
+            for what, seconds in sorted(probe.seconds.items())
+        },
+        **present(recipes=probe.tried or None),
+    }
     return CheckReport(name, tuple(probe.faults), tuple(probe.notes), facts)
 
 
@@ -627,6 +619,7 @@ class Probe:
 
     def __init__(self, environment: Environment) -> None:
         self.environment = environment
+        self.features = environment.features
         self.faults: list[Fault] = []
         self.notes: list[str] = []
         self.seconds: dict[str, list[float]] = defaultdict(list)
@@ -675,19 +668,14 @@ class Probe:
             )
         elif (tool, type(error)) not in self.raises:
             self.raises.add((tool, type(error)))
+            what = f"raised {type(error).__name__} ({str(error)[:120]}) on {on}"
             remedy = "mend the machinery" if _broken(error) else RETURN
-            self.fault(
-                tool,
-                "",
-                f"raised {type(error).__name__} ({str(error)[:120]}) on {on}",
-                remedy,
-                "errors",
-            )
+            self.fault(tool, "", what, remedy, "errors")
 
     def machinery(self, error: Exception) -> bool:
         """Whether what runs the environment broke (a worker that was killed, say), which says
         nothing of its code. One that waits for a process of its own answers for that, too."""
-        return _broken(error) and not self.environment.features.waits
+        return _broken(error) and not self.features.waits
 
     def note(self, text: str) -> None:
         if text not in self.notes:
@@ -747,7 +735,7 @@ class Probe:
             return Result("", error="infrastructure")
         finally:
             self._account(call.name)
-        if self.seconds["call"][-1] > self.patience and not self.environment.features.waits:
+        if self.seconds["call"][-1] > self.patience and not self.features.waits:
             self.fault(
                 call.name,
                 "",
@@ -762,7 +750,7 @@ class Probe:
     def _account(self, tool: str) -> None:
         """A tool that has taken its share of the time is asked no more, and said to be slow. One
         call alone, which this machine may have kept waiting, spends little of it."""
-        waits = self.environment.features.waits
+        waits = self.features.waits
         took = self.seconds["call"][-1]
         self.spent[tool] += took if waits else min(took, SLOW_CALL)
         if self.spent[tool] > (ALL_CALLS_WAITED if waits else ALL_CALLS) and tool not in self.hung:
@@ -801,9 +789,8 @@ class Probe:
 
     def replies(self, instance: Instance, calls: Sequence[Call]) -> list[Reply]:
         """What two runs must have in common: text and error of each call."""
-        return [
-            (result.text, result.error) for result in (self.call(instance, call) for call in calls)
-        ]
+        results = (self.call(instance, call) for call in calls)
+        return [(result.text, result.error) for result in results]
 
 
 def _broken(error: Exception) -> bool:

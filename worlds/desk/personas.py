@@ -29,7 +29,7 @@ def played(task: Task) -> OpenTask:
         raise ComposeError("no_pattern", "two requests in one", turn=1)
     (gap,) = task.provenance["missing"]
     query, supplied = task.script
-    (_, calls) = task.calls
+    _, calls = task.calls
     instance = desk().reset(task.state)
     before = instance.snapshot()
     for call in calls:

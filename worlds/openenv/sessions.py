@@ -28,6 +28,7 @@ from rods.environments.replay import Lost
 from rods.errors import InfrastructureError, RodsError, UserError
 from rods.functions import named_function
 from rods.llm.connections import MAX_BODY, Key, read_reply
+from rods.observations import present
 from rods.worlds.openenv.description import OpenEnvDescription
 from rods.worlds.pinned import closed, json_value
 
@@ -133,12 +134,14 @@ class StepSession:
             )
         except RefusedStep as error:
             raise InfrastructureError(f"it does not list its tools: {error}") from error
-        tools = []
-        for tool in sorted(listed, key=lambda tool: str(tool["name"])):
-            about = tool.get("description", "")
-            schema = tool.get("input_schema", tool.get("inputSchema", {}))
-            tools.append({"name": tool["name"], "description": about, "inputSchema": schema})
-        return tools
+        return [
+            {
+                "name": tool["name"],
+                "description": tool.get("description", ""),
+                "inputSchema": tool.get("input_schema", tool.get("inputSchema", {})),
+            }
+            for tool in sorted(listed, key=lambda tool: str(tool["name"]))
+        ]
 
     def begin(self, arguments: JsonMapping) -> str:
         """Resets it. Returns what it shows first. Raises ValueError for arguments that it
@@ -149,12 +152,10 @@ class StepSession:
             raise ValueError(f"reset is refused: {error}") from error
 
     def call(self, name: str, arguments: JsonObject) -> Result:
-        action = (
-            {"type": "call_tool", "tool_name": name, "arguments": arguments}
-            if self._calls
-            else arguments
-        )
-        if not self._calls and name != STEP:
+        action = arguments
+        if self._calls:
+            action = {"type": "call_tool", "tool_name": name, "arguments": arguments}
+        elif name != STEP:
             return Result(f"Error: there is no tool {name!r}", None, "unknown_tool")
         if self._over:
             return Result("Error: the episode is over", None, "hidden_tool")  # not executed
@@ -167,9 +168,9 @@ class StepSession:
             kind = "bad_arguments" if error.code == "VALIDATION_ERROR" else "tool"
             return Result(f"Error: {error}", None, kind)
         text = self._shown(answer)
-        if not self._calls:
-            return Result(text, answer["observation"])
         observation = answer["observation"]
+        if not self._calls:
+            return Result(text, observation)
         if wrong := observation.get("error"):
             kind = wrong.get("error_type", "")
             text = str(wrong.get("message", ""))
@@ -208,14 +209,9 @@ def _result(answer: Any) -> Result:
     """What a tool has answered: texts as they are, all else as JSON; of an answer of MCP, its data
     or its texts."""
     if isinstance(answer, Mapping) and "content" in answer and "structured_content" in answer:
-        if answer.get("data") is None or answer.get("is_error"):
-            text = _texts(answer["content"])
-            return (
-                Result(text, None, "tool")
-                if answer.get("is_error")
-                else Result(text, json_value(text))
-            )
-        answer = answer["data"]
+        if answer.get("is_error"):
+            return Result(_texts(answer["content"]), None, "tool")
+        answer = _texts(answer["content"]) if answer.get("data") is None else answer["data"]
     if isinstance(answer, str):
         return Result(answer, json_value(answer))
     return Result(orjson.dumps(answer).decode(), answer)
@@ -330,7 +326,13 @@ class InProcess:
                 return dict(
                     state.model_dump(mode="json") if isinstance(state, BaseModel) else state
                 )
-            return _observed(self._environment.step(self._action_of(data)))
+            if self._action.__name__ in _GENERAL:
+                from openenv.core.env_server.serialization import deserialize_action
+
+                action = deserialize_action(dict(data), self._action)
+            else:
+                action = self._action.model_validate(dict(data))
+            return _observed(self._environment.step(action))
         except ValidationError as error:
             raise RefusedStep("VALIDATION_ERROR", _faults(error.errors())) from error
         except Exception as error:
@@ -341,14 +343,6 @@ class InProcess:
         if close is not None and not self._ended:
             self._ended = True
             close()
-
-    def _action_of(self, data: JsonMapping) -> BaseModel:
-        if self._action.__name__ in _GENERAL:
-            from openenv.core.env_server.serialization import deserialize_action
-
-            action: BaseModel = deserialize_action(dict(data), self._action)
-            return action
-        return self._action.model_validate(dict(data))
 
 
 def _action_class(environment: Any) -> type[BaseModel]:
@@ -478,24 +472,21 @@ def _record(name: str, function: Callable[..., Any]) -> dict[str, Any]:
     required = []
     for arg in list(inspect.signature(function).parameters.values())[1:]:
         try:
-            schema = TypeAdapter(hints[arg.name]).json_schema()
+            properties[arg.name] = TypeAdapter(hints[arg.name]).json_schema() | present(
+                description=described.get(arg.name)
+            )
         except (KeyError, PydanticSchemaGenerationError):
             raise UserError(
                 f"{arg.name!r} has no type with a JSON form",
                 where=f"tool {name}",
                 remedy=f"write for instance `{arg.name}: int`",
             ) from None
-        properties[arg.name] = {
-            **schema,
-            **({"description": described[arg.name]} if arg.name in described else {}),
-        }
         if arg.default is inspect.Parameter.empty:
             required.append(arg.name)
         elif arg.default is not None:
             properties[arg.name]["default"] = arg.default
-    schema = {"type": "object", "properties": properties, "required": required}
     return {
         "name": name,
         "description": " ".join((about.description or "").split()),
-        "inputSchema": schema,
+        "inputSchema": {"type": "object", "properties": properties, "required": required},
     }
