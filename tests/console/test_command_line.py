@@ -20,7 +20,7 @@ EXPECTED = {
     "init": (["FOLDER"], []),
     "plan": (
         ["CONFIG"],
-        ["--nodes", "--gpus", "--accelerate", "--config-json", "--rates", "--json"],
+        ["--nodes", "--gpus", "--accelerate", "--config-json", "--rates", "--gpu-memory", "--json"],
     ),
     "up": (["RUN"], ["--config", "--steps", "--json"]),
     "status": (["RUNS"], ["--follow", "--json"]),
