@@ -2,6 +2,7 @@
 scripts."""
 
 import math
+import re
 import time
 
 from rods.console.output import print_result
@@ -19,6 +20,7 @@ class LiveView:
         self._json = as_json
         self._last: object = None  # what was shown last, and when
         self._at = -LINE_SECONDS
+        self._said: set[str] = set()  # what was said, up to the first digit: counts grow
         for note in progress.notes():
             self.say(f"note: {note}")
         self._barren = progress.barren()
@@ -49,5 +51,10 @@ class LiveView:
             self.say(why)
         return now
 
-    def say(self, text: str) -> None:
+    def say(self, text: str, *, again: bool = True) -> None:
+        """Not `again`: unless it was said with other figures."""
+        head = re.split(r"\d", text)[0]
+        if head in self._said and not again:
+            return
+        self._said.add(head)
         print_result(self._json, {"event": "said", "text": text}, f"  {text}")

@@ -83,7 +83,7 @@ def up(
         for line in end.written() if end.step else ():
             view.say(line)
         for note in progress.notes():
-            view.say(f"note: {note}")
+            view.say(f"note: {note}", again=False)
         code = EXIT_REQUEUE if supervisor.code is None else supervisor.code
         words = {
             EXIT_OK: "the run is finished",

@@ -35,7 +35,7 @@ from tests.buffers.world import Players, SyncDaemonLog, make_run, originals, var
 
 PAGE = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text(encoding="utf-8")
 EXAMPLES = [block.strip().encode() for block in re.findall(r"```jsonl\n(.*?)```", PAGE, re.DOTALL)]
-NOT_SHOWN = {"call", "lost", "episode", "no_answer", "card", "probed"}
+NOT_SHOWN = {"call", "lost", "episode", "no_answer", "card", "probed", "reward"}
 LINES = [line for block in EXAMPLES for line in block.splitlines()]
 
 
