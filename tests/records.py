@@ -11,6 +11,7 @@ LEAST: dict[str, Any] = {
     **{
         "text": "",
         "count": 0,
+        "whole": 0,
         "positive": 1,
         "number": 0,
         "flag": False,
@@ -37,6 +38,5 @@ def _least(shape: Any) -> Any:
         return None if shape.endswith("?") else LEAST[shape]
     if isinstance(shape, list):
         return []
-    if "*" in shape:
-        return {}
-    return {name: _least(inner) for name, inner in shape.items() if not name.endswith("?")}
+    asked = {name: inner for name, inner in shape.items() if name != "*" and name[-1] != "?"}
+    return {name: _least(inner) for name, inner in asked.items()}
