@@ -15,7 +15,6 @@ from rods.buffers.folds.seeds import DaemonTotals, Seeds, Unfinished
 from rods.buffers.log.record_bytes import Record, now, quarantine, record
 from rods.buffers.log.writer import GroupCommit, LogWriter
 from rods.buffers.run.run import OwnedLog, Run
-from rods.buffers.run.runfolder import REJECTED, SEEDS
 from rods.canonical import JsonMapping
 from rods.errors import RefusedError, RodsError
 from rods.tasks import AnyTask
@@ -34,13 +33,13 @@ class DaemonLog:
     def __init__(self, run: Run) -> None:
         run.check_environments()
         self.run = run
-        self._log = OwnedLog(run, run.path / SEEDS, PROCESS)
+        self._log = OwnedLog(run, run.seeds_log, PROCESS)
         self._seeds = self._log.writer
         self.heartbeat = self._log.heartbeat
         self.check = self._log.check
         try:
             with self._log.held():
-                self._rejected = run.writer(run.path / REJECTED)
+                self._rejected = run.writer(run.rejected_log)
                 # the epochs of the part that is due, and of the one that is open
                 self._epoch = self._open_epoch = run.newest_expanded
                 self._expanded = run.writer(run.expanded_log, self._epoch)

@@ -45,8 +45,7 @@ from rods.environments.base import Environment
 from rods.errors import BudgetSpent, InfrastructureError, UserError
 from rods.faults import FINAL, OF_WORDS, PATCHABLE, GateRejection, Reason
 from rods.gates import check
-from rods.gates.ground_truth import Checked, abridged, brief
-from rods.gates.room import Room
+from rods.gates.ground_truth import Checked, Room, abridged, brief
 from rods.gates.similarity import SimilarityIndex
 from rods.tasks import AnyTask, OpenTask, Task, TaskType
 

@@ -21,7 +21,7 @@ from trl.trainer import utils as trl_utils
 
 from rods.buffers.run import runfolder
 from rods.buffers.run.run import Run
-from rods.gates.room import Room
+from rods.gates.ground_truth import Room
 from rods.logs import log
 from rods.trainer import fit, sharding, torch_settings
 from rods.trainer.chat import Chat

@@ -19,7 +19,7 @@ from rods.environments.loading import Environments
 from rods.errors import UserError
 from rods.family.planning.plan import Launch, Rates, launched, plan as planned
 from rods.files import read_toml
-from rods.gates.room import Room
+from rods.gates.ground_truth import Room
 from rods.players import Players
 from rods.trainer.prerequisites import no_model
 from rods.worlds.sources import beside, load_tasks

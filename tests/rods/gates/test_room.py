@@ -13,7 +13,7 @@ from rods.episode.drivers import Job, ground_truth, run_lockstep
 from rods.episode.engine import NeedText, Reply
 from rods.episode.goals import goal_of
 from rods.faults import Reason
-from rods.gates.room import Room
+from rods.gates.ground_truth import Room
 from rods.tasks import Task
 from tests.environments import desk_tasks, load
 from tests.word_tokenizer import write_word_tokenizer
