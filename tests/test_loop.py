@@ -18,7 +18,7 @@ from rods.buffers.audit.verify import verify
 from rods.buffers.log.record_bytes import Record
 from rods.buffers.log.tail import read
 from rods.buffers.run.run import Run
-from rods.buffers.run.runfolder import EXPANDED, EXTENSIONS, OBSERVATIONS, POOL, SEEDS
+from rods.buffers.run.runfolder import EXPANDED, EXTENSIONS, OBSERVATIONS, POOL, REJECTED, SEEDS
 from rods.buffers.state import read_state
 from rods.console.main import run as rods
 from rods.errors import EXIT_DEADLINE, EXIT_OK, EXIT_REFUSED, UserError
@@ -335,7 +335,8 @@ def test_a_trainer_that_outruns_the_daemon_leaves_memory_flat_and_seeds_young(
     memory: list[tuple[float, float]] = []
     while loop.processes["trainer"].poll() is None:
         # both work, and have imported what they need
-        if (loop.run / SEEDS).exists() and any(read(loop.run / SEEDS)):
+        log = loop.run / REJECTED
+        if log.exists() and log.read_bytes().count(b"\n") > 20:
             memory.append(
                 (resident(loop.processes["trainer"].pid), resident(loop.processes["daemon"].pid))
             )
