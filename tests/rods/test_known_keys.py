@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from string import ascii_letters, digits
 from urllib.parse import quote
@@ -14,10 +14,18 @@ import pytest
 import structlog
 from hypothesis import given, strategies as st
 
-from rods import logs
+from rods import known_keys, logs
 from rods.config.operation import base_address
 from rods.errors import InfrastructureError, UserError, plain, say
 from rods.known_keys import remember_address, remember_environment, without_keys
+
+
+@pytest.fixture(autouse=True)
+def _as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(known_keys, "_known", set())
+    yield
+    structlog.reset_defaults()
+
 
 CODINGS: dict[str, Callable[[str], str]] = {
     "plain": lambda text: text,

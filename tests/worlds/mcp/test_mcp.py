@@ -367,12 +367,12 @@ def test_a_server_that_says_nothing_is_ended(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_what_a_server_complains_of_is_shown_without_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    from rods.llm import connections
+    from rods import known_keys
     from rods.worlds.mcp.description import Description
     from rods.worlds.mcp.sessions import _SAID, Session
 
     key = "sk-planted-5e1f0c77a9"
-    monkeypatch.setattr(connections, "_known", {key})
+    monkeypatch.setattr(known_keys, "_known", {key})
     for after in (0, _SAID - 10):
         complaint = f"import sys; sys.exit('{key}' + '~' * {after})"
         with pytest.raises(InfrastructureError, match="does not start") as caught:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench.openenv_transcripts import moved, play, serving, told
+from rods import known_keys
 from rods.calls import Call
 from rods.config import Endpoint
 from rods.console.main import run
@@ -208,7 +209,7 @@ def test_what_cannot_be_reached_is_said_and_nothing_is_written(added, tmp_path, 
 @pytest.fixture
 def key(monkeypatch: pytest.MonkeyPatch) -> str:
     """One that this process has read for an endpoint."""
-    monkeypatch.setattr(connections, "_known", set())
+    monkeypatch.setattr(known_keys, "_known", set())
     monkeypatch.setenv("PLANTED_KEY", "sk-planted-5e1f0c77a9")
     asyncio.run(
         connections.read_key(
