@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from rods import known_keys
 from rods.config import Endpoint
 from rods.tasks import Task
 from tests.parts import GONE, PARTS, ROOT
@@ -130,6 +131,12 @@ def chosen(cases: Sequence[str], wanted: Sequence[int | str]) -> set[int]:
         else:
             places.update(at * len(cases) // one for at in range(one))
     return places
+
+
+@pytest.fixture(autouse=True)
+def _keys_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key that one test has read ("secret") is no key in the words of another."""
+    monkeypatch.setattr(known_keys, "_known", set(known_keys._known))
 
 
 @pytest.fixture(scope="session")
