@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 from hypothesis import HealthCheck, settings
 
 from rods import known_keys
@@ -134,9 +135,13 @@ def chosen(cases: Sequence[str], wanted: Sequence[int | str]) -> set[int]:
 
 
 @pytest.fixture(autouse=True)
-def _keys_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A key that one test has read ("secret") is no key in the words of another."""
+def _keys_and_logs_as_they_were(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A key that one test has read ("secret") is no key in the words of another, and what one
+    writes to a log of its own (`logs.configure`) no longer does."""
     monkeypatch.setattr(known_keys, "_known", set(known_keys._known))
+    before = structlog.get_config()
+    yield
+    structlog.configure(**before)
 
 
 @pytest.fixture(scope="session")
