@@ -139,9 +139,13 @@ def _keys_and_logs_as_they_were(monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
     """A key that one test has read ("secret") is no key in the words of another, and what one
     writes to a log of its own (`logs.configure`) no longer does."""
     monkeypatch.setattr(known_keys, "_known", set(known_keys._known))
+    configured = structlog.is_configured()
     before = structlog.get_config()
     yield
-    structlog.configure(**before)
+    if configured:
+        structlog.configure(**before)
+    else:
+        structlog.reset_defaults()
 
 
 @pytest.fixture(scope="session")
