@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 SHORTEST_KEY = 6  # characters; a shorter key would be found, and starred out, in innocent words
 MOST_DECODED = 1 << 18  # characters: a hostile text costs as much time as it is long
 _known: set[str] = set()
+_of_addresses: set[str] = set()  # a password may be a word ("secret") that a model means otherwise
 
 
 def remember(key: str) -> None:
@@ -27,13 +28,13 @@ def remember_address(text: str) -> None:
     try:
         parts = urlsplit(text.strip())
     except ValueError:
-        remember(text)
-        return
-    user, colon, password = parts.netloc.rpartition("@")[0].partition(":")
-    values = [value for _, value in parse_qsl(parts.query)] or [parts.query]
-    for value in (password if colon else user, *values):
-        remember(value)
-        remember(unquote(value))
+        found = [text]
+    else:
+        user, colon, password = parts.netloc.rpartition("@")[0].partition(":")
+        found = [value for _, value in parse_qsl(parts.query)] or [parts.query]
+        found.append(password if colon else user)
+    both = {*found, *map(unquote, found)}
+    _of_addresses.update(value for value in both if len(value) >= SHORTEST_KEY)
 
 
 def remember_environment(variables: Mapping[str, str] = os.environ) -> None:
@@ -44,11 +45,11 @@ def remember_environment(variables: Mapping[str, str] = os.environ) -> None:
             remember_address(value)
 
 
-def without_keys(text: str, *more: str) -> str:
-    """`text` with three stars in the place of each key that is known, and of `more`. Where one
-    shows once the text is decoded, it stays decoded; more than `MOST_DECODED` characters are
-    not."""
-    keys = {*_known, *more} - {""}
+def without_keys(text: str, *more: str, addresses: bool = True) -> str:
+    """`text` with three stars in the place of each key that is known, and of `more`; unless not
+    `addresses`, also of what those hold. Where one shows once the text is decoded, it stays
+    decoded; more than `MOST_DECODED` characters are not."""
+    keys = {*_known, *more, *(_of_addresses if addresses else ())} - {""}
     text = _starred(text, keys)
     decoded = text
     for decode in 2 * DECODED if keys and len(text) <= MOST_DECODED else ():

@@ -139,6 +139,7 @@ def _keys_and_logs_as_they_were(monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
     """A key that one test has read ("secret") is no key in the words of another, and what one
     writes to a log of its own (`logs.configure`) no longer does."""
     monkeypatch.setattr(known_keys, "_known", set(known_keys._known))
+    monkeypatch.setattr(known_keys, "_of_addresses", set(known_keys._of_addresses))
     configured = structlog.is_configured()
     before = structlog.get_config()
     yield

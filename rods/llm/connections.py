@@ -58,12 +58,13 @@ class Key:
         """What authorises a request."""
         return {"Authorization": f"Bearer {self._value}"} if self._value else {}
 
-    def heard(self, words: str | bytes, most: int) -> str:
-        """What a server has said, fit for being kept and shown: Unicode without the key and what
-        else is known (rods.known_keys), of at most `most` characters, the last of which then is an
-        ellipsis."""
+    def heard(self, words: str | bytes, most: int, *, complaint: bool = False) -> str:
+        """What a server has said, fit for being kept and shown: Unicode without the key and others
+        that are known (rods.known_keys), of at most `most` characters, the last of which then is an
+        ellipsis. What addresses hold is cut out of a `complaint` alone: in an answer "secret" is a
+        word, whatever the password of somebody's proxy is."""
         text = valid_unicode(words) if isinstance(words, str) else words.decode(errors="replace")
-        text = without_keys(text, self._value)
+        text = without_keys(text, self._value, addresses=complaint)
         return text if len(text) <= most else text[: most - 1] + "…"
 
     def begins_in(self, text: str) -> bool:
@@ -73,7 +74,8 @@ class Key:
 
     def complaint(self, words: str | bytes) -> str:
         """The same in a line of at most `MOST_COMPLAINT` characters."""
-        return self.heard(" ".join(self.heard(words, MOST_READ).split()), MOST_COMPLAINT)
+        text = " ".join(self.heard(words, MOST_READ, complaint=True).split())
+        return self.heard(text, MOST_COMPLAINT, complaint=True)
 
 
 async def read_key(endpoint: Endpoint) -> Key:

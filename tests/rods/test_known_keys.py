@@ -18,11 +18,13 @@ from rods import known_keys, logs
 from rods.config.operation import base_address
 from rods.errors import InfrastructureError, UserError, plain, say
 from rods.known_keys import remember_address, remember_environment, without_keys
+from rods.llm.connections import Key
 
 
 @pytest.fixture(autouse=True)
 def _as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(known_keys, "_known", set())
+    monkeypatch.setattr(known_keys, "_of_addresses", set())
     yield
     structlog.reset_defaults()
 
@@ -103,3 +105,11 @@ def test_what_a_person_is_told_is_bounded(capsys: pytest.CaptureFixture[str]) ->
     say("why: " + "x" * 100_000 + " → the remedy")
     said = capsys.readouterr().out
     assert len(said) < 8_100 and said.endswith(" → the remedy\n")
+
+
+def test_a_password_that_is_a_word_stays_a_word_in_what_models_say() -> None:
+    remember_environment({"https_proxy": "http://me:secret@proxy:3128"})
+    key = Key("sk-planted-5e1f0c77a9")
+    assert key.heard("the secret plan of sk-planted-5e1f0c77a9", 99) == "the secret plan of ***"
+    assert key.complaint("me:secret sent sk-planted-5e1f0c77a9") == "me:*** sent ***"
+    assert str(UserError("no way past me:secret@proxy")) == "no way past me:***@proxy"
