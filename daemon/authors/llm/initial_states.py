@@ -61,8 +61,9 @@ async def _rewritten(context: Context, assignment: StagedAssignment, plan: Plan)
     holds_data = any(value not in (None, [], {}) for _, value in leaves(old))
 
     def read(answer: JsonObject) -> JsonObject:
-        _refuse(refusals(old, answer["state"]))
-        new = deep_merge(old, answer["state"])
+        left, brought = _without_dropped(old, answer["state"])
+        _refuse(refusals(old, brought))
+        new = deep_merge(left, brought)
         if new == old and holds_data:
             raise Unreadable("state changes nothing: the new conversation needs data of its own")
         return new
@@ -96,8 +97,8 @@ async def patch(
     state: State,
     error: ComposeError,
 ) -> JsonObject | None:
-    """`state` with a model's patch merged in; None when the error is no matter of state or no patch
-    is accepted. The patch is remembered: where there is no `plan` yet, the next state takes it
+    """`state` with a model's patch merged in; None when the error is no matter of state, by its
+    type or as the model says with an empty patch, or no patch is accepted. The patch is remembered: where there is no `plan` yet, the next state takes it
     over."""
     if error.type not in PATCHABLE or not state:
         return None
@@ -107,7 +108,7 @@ async def patch(
     def read(answer: JsonObject) -> JsonObject:
         proposed: JsonObject = answer["patch"]
         _refuse(refusals(state, proposed))
-        if deep_merge(state, proposed) == state:
+        if proposed and deep_merge(state, proposed) == state:
             _refuse([PatchRefusal("no_change", (), "the state is like this already")])
         return proposed
 
@@ -144,8 +145,25 @@ async def patch(
         )
     except ComposeError:
         return None
+    if not accepted:
+        return None
     context.patches = deep_merge(context.patches, accepted)
     return deep_merge(state, accepted)
+
+
+def _without_dropped(old: State, new: State) -> tuple[JsonObject, JsonObject]:
+    """`old` without the objects in it for which `new` has null, and `new` without these."""
+    left = dict(old)
+    brought: JsonObject = {}
+    for key, value in new.items():
+        before = old.get(key)
+        if value is None and isinstance(before, Mapping):
+            del left[key]
+        elif isinstance(value, Mapping) and isinstance(before, Mapping):
+            left[key], brought[key] = _without_dropped(before, value)
+        else:
+            brought[key] = value
+    return left, brought
 
 
 def effective(environment: Environment, state: State, calls: Sequence[Call]) -> list[Call]:
