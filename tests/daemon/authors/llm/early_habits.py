@@ -177,12 +177,22 @@ def _decorating(state: Any) -> Any:
 redecorating = _decorating(
     {"notes": {"101": {"title": "attic"}, "104": {"title": "cellar", "body": "empty it"}}}
 )
+clearing = _decorating(
+    {"notes": {"102": None, "103": None, "104": {"title": "cellar", "body": "empty it"}}}
+)
 remodelling = _decorating({"notes": {"101": {"color": "red"}}, "shelves": {}})
 idle = _decorating({})
 repeating = _decorating({"notes": {"101": {"title": "garden"}}})
 weekend = _decorating({"visits": {"11": {"day": "Sunday"}}})
 # keys are numbers
 forbidden = _decorating({"notes": {"cellar": {"title": "cellar", "body": "empty it"}}})
+
+
+def at_a_loss(request: dict[str, Any]) -> str:
+    """A critic that sees nothing in the state that would mend the call."""
+    return written(
+        request, {"patch": {}} if role(request) == "config_patch" else fields_of(request)
+    )
 
 
 def zealous(request: dict[str, Any]) -> str:

@@ -55,6 +55,15 @@ async def test_a_model_gives_the_seed_s_world_other_contents(stub: Stub) -> None
     load(NAME).reset(state)
 
 
+async def test_entries_of_the_seed_s_world_may_be_taken_away(stub: Stub) -> None:
+    state, calls = await made(stub, "clearing")
+    assert calls == 1 and state == {
+        **STATE,
+        "notes": {"101": STATE["notes"]["101"], "104": {"title": "cellar", "body": "empty it"}},
+    }
+    load(NAME).reset(state)
+
+
 NO_WORLD = pytest.mark.parametrize("habit", ["remodelling", "forbidden", "idle", "repeating"])
 
 
@@ -209,6 +218,15 @@ async def test_only_what_a_state_can_mend_is_asked_about(stub: Stub) -> None:
             is None
         )
         assert asker.account.calls == 0
+
+
+async def test_a_critic_may_say_that_nothing_mends_it(stub: Stub) -> None:
+    stub.use(playing("tests.daemon.authors.llm.early_habits:at_a_loss"))
+    async with asker_at(stub) as asker:
+        worlds = worlds_of("desk", asker)
+        plan = planned("desk", ("move_file",))
+        assert await worlds.patch(assignment(), plan, DESK_STATE, error()) is None
+        assert asker.account.calls == 1 and worlds.patches == {}
 
 
 async def test_a_critic_whose_patches_are_all_refused_gives_none(stub: Stub) -> None:
