@@ -98,8 +98,8 @@ async def patch(
     error: ComposeError,
 ) -> JsonObject | None:
     """`state` with a model's patch merged in; None when the error is no matter of state, by its
-    type or as the model says with an empty patch, or no patch is accepted. The patch is remembered: where there is no `plan` yet, the next state takes it
-    over."""
+    type or, as an empty patch says, by the model's judgement, or no patch is accepted. The patch is
+    remembered: where there is no `plan` yet, the next state takes it over."""
     if error.type not in PATCHABLE or not state:
         return None
     environment = context.environment
