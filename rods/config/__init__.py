@@ -233,7 +233,7 @@ def read_values(path: Path, depth: int = 0) -> JsonObject:
     base = values.pop("extends", None)
     if base is None:
         return values
-    if not isinstance(base, str) or depth == MOST_BASES:
+    if not isinstance(base, str) or depth == MOST_BASES or not (path.parent / base).is_file():
         what = f"extends {_short(base)}: no file, or {MOST_BASES} files extend each other"
         raise UserError(what, where=str(path), remedy="name another file, which ends the row")
     merged: JsonObject = _merged(read_values(path.parent / base, depth + 1), values)
