@@ -183,6 +183,8 @@ def undone(task: Task, results: Results) -> Reasons:
         result_texts += [Text.shown(result.text) for result in results[turn]]
         unserved = turn and not task.calls[turn - 1]
         texts_before = [Text.of(text) for text in task.script[: turn - 1 if unserved else turn]]
+        # "4 pm" is 16, or 4 where the half of the day is an argument of its own
+        hours = {hour for hour, _ in Text.of(asked(task, turn)).clocks}
         for thing in things(asked(task, turn)):
             if (
                 isinstance(thing, str)
@@ -192,8 +194,6 @@ def undone(task: Task, results: Results) -> Reasons:
             ):
                 continue  # "PSI" is a word, "AAPL" a name of this world
             explained = any(text.contains_exact(thing) for text in (*texts_before, *result_texts))
-            # "4 pm" is 16, or 4 where the half of the day is an argument of its own
-            hours = {hour for hour, _ in Text.of(asked(task, turn)).clocks}
             meant = [thing, thing - 12] if thing in hours and thing > 12 else [thing]
             if not explained and not any(_same(one, value) for one in meant for value in used):
                 reasons.append(Reason(f"{thing!r} is asked about and no call uses it", turn))
