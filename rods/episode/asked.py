@@ -99,7 +99,8 @@ def asked_places(
 
 def fed(environment: Environment, task: Task, results: Results) -> dict[Taken, Position]:
     """The values in arguments of the ground truth that a result feeds, each with the place of that,
-    the latest that has the value: what the turn's words do not say and no default is."""
+    the latest that has the value: what the turn's words do not say for this call and no default
+    is."""
     sources = {}
     outputs: list[Output] = []
     for turn, calls in enumerate(task.calls):
@@ -110,13 +111,33 @@ def fed(environment: Environment, task: Task, results: Results) -> dict[Taken, P
             for name, leaf in _values(call):
                 for output in outputs:
                     if (
-                        not text.contains_exact(leaf)
+                        not (
+                            text.contains_exact(leaf)
+                            and _said_for(environment, task, turn, call, leaf)
+                        )
                         and leaf != defaults.get(name)
                         and (output.has(name, leaf) or _mentions(output.text.folded, name, leaf))
                     ):
                         sources[turn, index, name, leaf] = output.position
             outputs.append(Output((turn, index), call, results[turn][index]))
     return sources
+
+
+def _said_for(environment: Environment, task: Task, turn: int, call: Call, value: Any) -> bool:
+    """Whether the words of a turn that says `value` may say it for `call`: they do not where each
+    clause with it means another call more that takes it as well."""
+    takers = [
+        call.name,
+        *(one.name for one in task.calls[turn] if key_of(value) in keys_in(one.arguments)),
+    ]
+    clauses = [
+        lexicon(environment).asks(stems(clause), takers)
+        for clause in CLAUSE.split(asked(task, turn))
+        if Text.of(clause).contains_exact(value)
+    ]
+    return not clauses or any(
+        strength[call.name] >= SHARE * max(strength.values()) for strength in clauses
+    )
 
 
 def _fields(

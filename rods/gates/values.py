@@ -364,7 +364,7 @@ def referent(
     own = kin or ([] if is_small(value) else own)
     if not own:
         return None
-    names = {mention.name for mention in own}
+    names = {name, *(mention.name for mention in own)}
     alike = [mention for mention in met if mention.name in names]
     rivals = [mention for mention in alike if key_of(mention.value) not in wanted]
     latest = max(mention.turn for mention in alike)

@@ -78,6 +78,10 @@ UNSAID = (True, False)  # the state is right; what was asked for was not shown, 
          (call("find_order", plate="K-77"), call("free_bays"),
           call("book_bay", order=18, bay=1)),
          (MONDAY, call("free_bays"), call("book_bay", order=18, bay=1)), RIGHT),
+        # the user says for another call what the look-up would show
+        ("Close the order of B-12, and then charge 400 for order 17.", (FIND, CLOSE, CHARGE),
+         (CLOSE, CHARGE), RIGHT),
+        ("Look up the order of B-12 and close order 17.", (FIND, CLOSE), (CLOSE,), UNSAID),
         # what is asked for, by another tool
         (COST, (FIND, PRICE), (ALL,), RIGHT),
         (COST, (FIND, PRICE), (FIND, SHOW), RIGHT),

@@ -89,6 +89,14 @@ def test_one_of_several_is_referred_to_by_a_name_beside_it_and_by_no_bare_number
     ) is not None and meant.words == "that customer"
 
 
+def test_what_a_result_shows_under_the_arguments_own_name_may_be_meant_too() -> None:
+    asked_for = mentions(0, Call("get_user_id", {"user": "Farid"}), Result("", {"user_id": 6}))
+    found = mentions(1, Call("search", {"word": "Please"}), Result("", [{"receiver_id": 5}]))
+    for met, rival in ((asked_for, None), ([*asked_for, *found], 5)):
+        meant = referent("receiver_id", 6, {6}, met, set())
+        assert meant is not None and meant.rival == rival
+
+
 def test_a_look_up_of_the_same_turn_needs_no_word_but_how_much_is_meant_does() -> None:
     for text in ("Take 9000 points off for Maren Oduya.", "Take the points of Maren Oduya."):
         assert told((text, (ACCOUNT, REDEEM))) == []
