@@ -364,7 +364,7 @@ def referent(
     own = kin or ([] if is_small(value) else own)
     if not own:
         return None
-    names = {name, *(mention.name for mention in own)}
+    names = {mention.name for mention in own}
     alike = [mention for mention in met if mention.name in names]
     rivals = [mention for mention in alike if key_of(mention.value) not in wanted]
     latest = max(mention.turn for mention in alike)
@@ -372,6 +372,8 @@ def referent(
     top = [mention for mention in top if mention.count == 1] or top
     rival = next((mention.value for mention in top if mention in rivals), None)
     former = next((mention.value for mention in rivals if mention.count == 1), rival)
+    since = (mention for mention in met if mention.name == name and mention.turn > own[-1].turn)
+    rival = next((one.value for one in since if key_of(one.value) not in wanted), rival)
     others = {key_of(value)}.union(
         *({key_of(mention.value), *mention.beside} for mention in rivals)
     )
