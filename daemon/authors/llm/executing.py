@@ -3,8 +3,9 @@
 The plan is bound and run with the answers so far; where one is missing, chance stands in for it and
 an `UnboundArgument` is noted, with the values that are to be had at its moment. Where a listed one
 is gone, since other answers than chance's come before it, chance takes one of those that there are:
-no question is worth it. The model is asked for the blanks, batched or a function at a time with the
-true state and results before it, and the plan is run again. Values of a recipe are chosen among
+no question is worth it. The model is asked for the blanks, all that a run shows; what calls returned
+that depend on them is asked for once it is known. Then the plan is run again, in a patched state
+with the values of before. Values of a recipe are chosen among
 those that its domains list. Of a single tool they are whatever its schema allows: what works now,
 as `probing` finds it, is shown as examples, and the world judges. What turns out to be impossible,
 or makes a call fail, is asked again with the reason, a few times; then the error goes to the critic
@@ -27,7 +28,7 @@ from rods.daemon.authors.catalogue_free import is_single_tool, linking, takes_fr
 from rods.daemon.authors.catalogue_free.probing import Prober
 from rods.daemon.authors.llm import showing
 from rods.daemon.authors.llm.forming import check_form
-from rods.daemon.authors.llm.questions import Context
+from rods.daemon.authors.llm.questions import Context, Key
 from rods.daemon.authors.state_shapes import State, contents
 from rods.environments.base import Tools
 
@@ -39,7 +40,6 @@ LONGEST = 80  # characters of an invented text
 LIST = 4  # elements of an invented list, where no listed one is longer
 LENGTHS = ("maxLength", "maxItems")
 PHRASE = 2.5  # words from which on the listed texts are phrases, not names
-Key = tuple[int, int, str]  # turn, place in it, slot
 
 
 @frozen
@@ -126,7 +126,7 @@ class Answers:
                     function=blank.tool,
                     turn=blank.key[0],
                 )
-        self.values |= values
+        self.values.update(values)
 
     def reopen(self, error: ComposeError, run: "ValueChooser") -> None:
         """After a run that failed although everything is answered, values are asked for anew, with
@@ -251,6 +251,10 @@ async def execute(
     calls that the world refuses, `duplicate_func`, `conversation_construct_failed` for single tools
     that do not feed each other as in the root, and as `check_form`."""
     answers = Answers(feedback=context.settings.feedback)
+    if context.answered is not None and context.answered[0] is plan:  # its state was patched
+        _, answers.values, answers.invented = context.answered
+        answers.asked.update(answers.values.keys())
+    context.answered = plan, answers.values, answers.invented
     while True:
         outcome = await context.compute(_bound, context, assignment, plan, state, answers)
         if isinstance(outcome, Draft):
@@ -301,12 +305,12 @@ def _bound(
 def _question(
     context: Context, plan: Plan, state: State, run: ValueChooser
 ) -> tuple[Sequence[UnboundArgument], Mapping[str, str]]:
-    """What to ask for now: all blanks of a run, or those of the first function that has any. Holds
-    no world: many questions wait for an answer at a time."""
+    """What to ask for now: all blanks of a run but those to which calls bring values that depend on
+    others. Holds no world: many questions wait for an answer at a time."""
     assert run.scene is not None
-    blanks = list(run.blanks.values())
-    if context.settings.calls == "per_turn":
-        blanks = [blank for blank in blanks if blank.key[:2] == blanks[0].key[:2]]
+    first, *rest = run.blanks.values()
+    here = first.key[:2]
+    blanks = [first, *(blank for blank in rest if not blank.fed or blank.key[:2] == here)]
     # A snapshot may hold more than an initial state, which is how the world describes itself.
     world = run.scene.state if run.scene.state.keys() == state.keys() else state
     role = context.asker.roles.parameters
