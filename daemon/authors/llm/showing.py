@@ -10,6 +10,7 @@ import orjson
 
 from rods.analysis.containment import values_in
 from rods.calls import Call
+from rods.canonical import JsonMapping
 from rods.composing.catalogue import Catalogue
 from rods.composing.records import BoundCall, Draft, Plan
 from rods.daemon.authors.base import with_calls
@@ -150,11 +151,10 @@ def state(state: Any, room: int) -> str:
     return _cut(json_line, room)
 
 
-def state_schema(environment: Environment, room: int) -> str:
-    """The environment's JSON Schema of its state, where it has one, in at most `room` characters;
-    else nothing."""
-    schema = getattr(environment, "state_schema", None)
-    return state(schema, room) if schema else ""
+def state_schema(environment: Environment) -> JsonMapping:
+    """The environment's JSON Schema of its state; empty where it has none."""
+    schema: JsonMapping = getattr(environment, "state_schema", {})
+    return schema
 
 
 def functions(tools: Tools, draft: Draft, numbers: Iterable[int]) -> str:

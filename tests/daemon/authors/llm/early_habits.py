@@ -195,6 +195,21 @@ def at_a_loss(request: dict[str, Any]) -> str:
     )
 
 
+def storied(request: dict[str, Any]) -> str:
+    """A critic that brings what its story needs: an entry, a text, somebody to share with."""
+    if role(request) != "config_patch":
+        return good(request)
+    memo = {"folder": "old", "text": "needs work", "locked": False, "shared": []}
+    patch = {
+        "today": "friday",
+        "files": {
+            "memo": {"locked": False, "text": "the choir sings", "shared": ["box7"]},
+            "songs": memo,
+        },
+    }
+    return written(request, {"patch": patch})
+
+
 def zealous(request: dict[str, Any]) -> str:
     """A critic that also does what the user is going to ask for, until it is told."""
     if role(request) != "config_patch":
