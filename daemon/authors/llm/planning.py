@@ -277,9 +277,13 @@ def _from_recipes(
     later = [recipe for turn in chosen for recipe in turn]
     table = Table()
     turns = []
+    # what must not be called before the turn that is asked for in vain, and what may be
+    names = [turn.recipes for turn in sketched.turns]
+    vain = names.index(()) + 1 if assignment.profile.type == "miss_func" else 0
+    kept = {*_tools(catalogue, names[vain : vain + 1])} - {*_tools(catalogue, names[:vain])}
+    before = frozenset[str]()
     for turn, recipes in enumerate(chosen):
         places = list[Options]()
-        before = frozenset(table.used)
         # the turn before asks for the same and cannot be served
         again = turn > 0 and not chosen[turn - 1]
         for recipe in recipes:
@@ -297,6 +301,7 @@ def _from_recipes(
                 and not assignment.blocked.intersection((other.name, *other.tools))
                 and not (other.short and assignment.profile.type == "long_context")
                 and (not lacking or deniable(catalogue, (other,), assignment.profile.type, before))
+                and not (turn < vain and kept.intersection(other.tools))
                 and Counter(tools[name].group for name in other.tools) == groups
                 and (
                     other.tools == recipe.tools
@@ -317,6 +322,7 @@ def _from_recipes(
             places.append(tuple(options))
             table.add(recipe, turn)
         turns.append(tuple(places))
+        before |= {*_tools(catalogue, places)}
     return Pattern(tuple(turns), assignment.profile.depth)
 
 

@@ -12,8 +12,10 @@ from contextlib import suppress
 from typing import Any
 
 from rods.analysis.containment import Text, is_small, key_of, values_in
+from rods.analysis.flows import Output
 from rods.asking import AnswerForm, Unreadable, one_of
 from rods.canonical import JsonMapping, JsonObject, Texts, canonical, content_id, frozen
+from rods.composing.bind import spoken
 from rods.composing.catalogue import LEFT_OUT, Slot
 from rods.composing.records import BoundCall, ComposeError, Draft
 from rods.daemon.authors.base import StagedAssignment
@@ -275,9 +277,11 @@ class UserValue:
 
 def user_values(tools: Tools, calls: Sequence[BoundCall]) -> list[UserValue]:
     """What the user has to say for `calls`, each value once. What a recipe implies, what calls find
-    out and what earlier turns have named is left out."""
+    out and what earlier turns have named is left out; unless a call of this turn shows it among
+    others: "that file" would be no longer clear, and the result would count as where it is from."""
     values: dict[bytes, UserValue] = {}
-    for bound in calls:
+    shown: list[Output] = []
+    for place, bound in enumerate(calls):
         parameters = tools[bound.call.name].by_name
         slots = [
             slot for slot in bound.slots.values() if not slot.thing and slot.value is not LEFT_OUT
@@ -286,6 +290,8 @@ def user_values(tools: Tools, calls: Sequence[BoundCall]) -> list[UserValue]:
         for argument, flow in bound.flows.items():
             value = bound.call.arguments.get(argument)
             key = canonical(value)
+            if flow.source == "earlier" and any(part.brought(argument, value) for part in shown):
+                words.setdefault(key, Slot("", spoken(value), thing=True, value=value))
             if flow.source in ("user", "earlier") and key in words:
                 parameter = parameters[argument]
                 listed = "enum" in parameter.schema or "enum" in parameter.schema.get("items", {})
@@ -293,6 +299,7 @@ def user_values(tools: Tools, calls: Sequence[BoundCall]) -> list[UserValue]:
                 values.setdefault(
                     key, UserValue(bound, argument, words[key], free, parameter.required)
                 )
+        shown.append(Output((0, place), bound.call, bound.result))
     return list(values.values())
 
 
@@ -373,7 +380,7 @@ def faults(
     unsaid = [
         value
         for value in user_values(tools, calls)
-        if not value.free and not value.said_in(texts[: turn + 1])
+        if not value.free and not value.said_in(texts[turn if value.slot.thing else 0 : turn + 1])
     ]
     missing = [f"turn {turn + 1} must say {showing.compact(value.slot.text)}" for value in unsaid]
     turns = draft.turns[: turn + 1]

@@ -9,6 +9,12 @@ import pytest
 
 from bench.fixtures.llm_stub import Stub
 from rods.analysis.containment import Text
+from rods.analysis.flows import Flow
+from rods.calls import Call
+from rods.composing.catalogue import Slot
+from rods.composing.records import BoundCall
+from rods.daemon.authors.llm.wording import user_values
+from rods.environments.base import Parameter, Result, Tool
 from rods.tasks import Task
 from tests.daemon.authors.llm.later import later
 from tests.daemon.pipelines import seed, settings
@@ -84,3 +90,28 @@ async def test_in_the_paper_s_form_the_rewrite_starts_from_turns_worded_one_by_o
         async with later(stub, "comparing", calls=calls) as it:
             outcome = await it.bench.write(seed(), it.author)
         assert isinstance(outcome, Task) is accepted
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_what_a_listing_of_this_turn_shows_among_others_is_said_once_more(listed: bool) -> None:
+    """After the listing "that file" is not clear, and the name would count as taken from there."""
+    look = BoundCall(
+        Call("look", {}), Result("a.txt b.txt", {"files": ["a.txt", "b.txt"]}), {}, "look"
+    )
+    fill = BoundCall(
+        Call("fill", {"file": "a.txt", "text": "well done"}),
+        Result("ok", "ok"),
+        recipe="fill",
+        flows={"file": Flow("earlier"), "text": Flow("user")},
+        slots={
+            "file": Slot("file", "a.txt", thing=True, repeats=True),
+            "text": Slot("text", "well done", value="well done"),
+        },
+    )
+    parameters = [Parameter(name, {"type": "string"}) for name in ("file", "text")]
+    tools = {
+        "look": Tool("look", "Desk", "Looks.", ()),
+        "fill": Tool("fill", "Desk", "Fills.", tuple(parameters)),
+    }
+    said = {value.value for value in user_values(tools, [look, fill] if listed else [fill])}
+    assert said == {"well done", *(["a.txt"] if listed else [])}
