@@ -353,7 +353,7 @@ class Roles(RoleTables):
     rewrite: ResultsRole = ResultsRole(tokens=512)  # all turns worded together
     refine: ResultsRole = ResultsRole()  # one turn worded anew
     # five criteria; results say what the calls met
-    judge: JudgeRole = JudgeRole(reason=2_000, tokens=2048, results=12_000, world=1_200)
+    judge: JudgeRole = JudgeRole(reason=2_000, tokens=2048, results=4_000, world=500)
     classify: ResultsRole = ResultsRole(reason=1_000, results=12_000)  # where the fault lies
     adversarial: ResultsRole = ResultsRole()  # what is taken away
     adversarial_verification: ResultsRole = ResultsRole()  # whether it is really missing

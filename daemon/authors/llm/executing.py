@@ -34,8 +34,8 @@ from rods.environments.base import Tools
 
 AGAIN = 2  # times that a value is asked for anew
 SURVEYS = 3  # runs by chance until one shows all blanks
-OPTIONS = 20  # offered for one value
-EXAMPLES = 4
+OPTIONS = 12  # offered for one value
+EXAMPLES = 2
 LONGEST = 80  # characters of an invented text
 LIST = 4  # elements of an invented list, where no listed one is longer
 LENGTHS = ("maxLength", "maxItems")
@@ -324,8 +324,9 @@ def _question(
         "done": "\n".join(ran) or "(none)",
         "values": "\n".join(blank.line() for blank in blanks),
     }
-    # what is to be had stands in the lists
-    room = role.world // 4 if all(blank.closed for blank in blanks) else role.world
+    # what is to be had stands in the lists of recipes
+    share = 1 if run.prober is not None else 2
+    room = role.world // (4 if all(blank.closed for blank in blanks) else share)
     return blanks, {**showing.setting(context.catalogue, plan, world, room), **progress}
 
 

@@ -36,6 +36,7 @@ from rods.tasks import RETURN_SENTENCE, Task, TaskType
 CHOICES = 2  # so many are tried in a turn
 FIELD = re.compile(r"\{(\w+)\}")
 TOGETHER = 12  # sets of functions that are looked at
+CHOOSING = "Choose one that nobody could know: not a default, not what anyone would assume. "
 
 
 @frozen
@@ -81,16 +82,15 @@ class PartialTask:
     def tools(self, without: Sequence[str] = ()) -> str:
         """The tools of the task, as prompts show them."""
         tools = self.context.environment.tools()
-        return showing.signatures(tools[name] for name in self.shown if name not in without)
+        return showing.purposes(tools[name] for name in self.shown if name not in without)
 
     def fields(self, choices: str, room: int) -> dict[str, str]:
         """The fields of a prompt that asks what to take away, with `room` characters for
         results."""
         short = showing.within(self.draft, room, range(self.turn + 2))
         calls = showing.turn_lines(short.turns[self.turn + 1])
-        tools = self.tools()
         asked = {"before": self.before(room), "turn": str(self.turn + 1), "query": self.request}
-        return {**asked, "calls": calls, "tools": tools, "choices": choices}
+        return {**asked, "calls": calls, "choices": choices}
 
     def with_gap(self, gap: Gap) -> "PartialTask":
         return replace(
@@ -280,7 +280,8 @@ async def _missing_function(context: Context, partial: PartialTask) -> Gap:
         names = [" and ".join(gap.tools) for gap in gaps]
         chosen = names[0]
         if len(gaps) > 1:
-            fields = partial.fields(", ".join(names), context.asker.roles.adversarial.results)
+            room = context.asker.roles.adversarial.results
+            fields = {**partial.fields(", ".join(names), room), "tools": partial.tools()}
             answers = AnswerForm({"function": one_of(*names)})
             chosen = await context.ask(
                 partial.assignment,
@@ -348,6 +349,9 @@ async def _missing_value(context: Context, partial: PartialTask) -> Gap:
             for number, value in enumerate(choices, start=1)
         ]
         fields = partial.fields("\n".join(lines), context.asker.roles.adversarial.results)
+        used = [partial.turn + 1]
+        fields["functions"] = showing.functions(environment.tools(), partial.draft, used)
+        fields["choosing"] = CHOOSING if len(choices) > 1 else ""
         form = AnswerForm(
             {
                 "choice": {"type": "integer", "minimum": 1, "maximum": len(choices)},

@@ -33,7 +33,7 @@ from rods.daemon.authors.procedural import sketch
 from rods.prompts import load
 from rods.tasks import TaskType
 
-CHOICES = 12  # functions offered for one place
+CHOICES = 6  # functions offered for one place
 SKETCHES = 16  # that are compared: a model chooses among what comes of it
 DRAWN = 8  # times at most, until the form of the type can be made of what comes of it
 TRIALS = 2  # times that chance binds a plan to see whether it can
@@ -41,7 +41,7 @@ NARRATIVE = {"type": "string", "minLength": 1, "maxLength": 400}
 FAILURE = 1_000  # characters of a failure that is told
 PAIRS = 12  # that are shown of functions which feed each other
 REFUSAL = 120  # characters of what the world says to a function that it refuses
-TOLD = 2_000  # characters of what the root's user says
+TOLD = 300  # characters of what the root's user says
 # of a function that the model writes
 TOOLS = {"type": "array", "items": {"type": "string"}, "minItems": 2}
 COMPOSED = {

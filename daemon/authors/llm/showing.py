@@ -157,10 +157,16 @@ def state_schema(environment: Environment) -> JsonMapping:
     return schema
 
 
+def purposes(tools: Iterable[Tool]) -> str:
+    """One line a tool: its name, and what it does."""
+    return "\n".join(f"{tool.name}: {tool.summary}" for tool in tools)
+
+
 def functions(tools: Tools, draft: Draft, numbers: Iterable[int]) -> str:
-    """The signatures of the functions that a draft uses in the turns `numbers`."""
+    """The purposes of the functions that a draft uses in the turns `numbers`: their arguments stand
+    in its calls."""
     used = {bound.call.name for turn in numbers for bound in draft.turns[turn]}
-    return signatures(tool for name, tool in tools.items() if name in used)
+    return purposes(tool for name, tool in tools.items() if name in used)
 
 
 def turns(draft: Draft, texts: Sequence[str], numbers: Iterable[int]) -> str:
