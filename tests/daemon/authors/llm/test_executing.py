@@ -17,7 +17,6 @@ from rods.analysis.schemas import fits
 from rods.composing.bind import Choice, realise
 from rods.composing.catalogue import FromUser, Recipe, RecipeStep, Scene
 from rods.composing.records import ComposeError
-from rods.config import Gates
 from rods.daemon.authors.catalogue_free import catalogue_with_tools
 from rods.daemon.authors.llm.executing import Answers, UnboundArgument, ValueChooser, _limited
 from rods.environments.base import Parameter, Result, Tool
@@ -51,9 +50,6 @@ STATE: dict[str, Any] = {
 }
 
 
-GIVEN = replace(assignment(), limits=Gates(profile=False))  # the plans here are of no root's shape
-
-
 def blanks(*turns: tuple[str, ...], environment: str = "desk") -> dict[str, Any]:
     """The blanks of a plan, by id."""
     given = assignment()
@@ -77,7 +73,7 @@ def test_names_are_listed_and_phrases_may_be_invented() -> None:
 async def test_the_values_of_all_turns_are_asked_for_together(stub: Stub, calls: str) -> None:
     async with early(stub, "good", calls=calls) as who:
         plan = planned("desk", ("mail_person", "show_file"), ("mark_found",), ("add_person",))
-        draft = await who.author.execute(GIVEN, plan, STATE)
+        draft = await who.author.execute(assignment(), plan, STATE)
         assert who.stages() == ["parameters"]
     names = [[bound.call.name for bound in turn] for turn in draft.turns]
     assert names == [
@@ -97,7 +93,7 @@ async def test_a_listed_value_that_is_gone_when_its_turn_comes_costs_no_further_
     plan = planned("desk", ("delete_found",), ("mark_found",))
     async with early(stub, "fond_of_parties") as who:
         for number in range(6):
-            given = replace(GIVEN, plan_number=number)
+            given = replace(assignment(), plan_number=number)
             draft = await who.author.execute(given, replace(plan), STATE)
             subjects = [turn[0].call.arguments["subject"] for turn in draft.turns]
             assert subjects[0] == "party" != subjects[1]
@@ -109,19 +105,19 @@ async def test_values_of_a_plan_are_kept_in_its_patched_state(stub: Stub) -> Non
     files = {"memo": {**STATE["files"]["memo"], "locked": True}}
     async with early(stub, "good") as who:
         with pytest.raises(ComposeError, match="file locked"):
-            await who.author.execute(GIVEN, plan, {**STATE, "files": files})
+            await who.author.execute(assignment(), plan, {**STATE, "files": files})
         asked = len(who.calls)
-        draft = await who.author.execute(GIVEN, plan, STATE)
+        draft = await who.author.execute(assignment(), plan, STATE)
         assert len(who.calls) == asked, "the patch touches none of the values"
         fewer = {**STATE["mail"]["inbox"]}
         subject = draft.turns[0][0].call.arguments["subject"]
         for number in [number for number, mail in fewer.items() if mail["subject"] == subject]:
             del fewer[number]
         mail = {**STATE["mail"], "inbox": fewer}
-        other = await who.author.execute(GIVEN, plan, {**STATE, "mail": mail})
+        other = await who.author.execute(assignment(), plan, {**STATE, "mail": mail})
         assert len(who.calls) == asked and other.turns[1:] == draft.turns[1:]
         assert other.turns[0][0].call.arguments["subject"] != subject
-        await who.author.execute(GIVEN, planned("desk", ("mark_found",)), STATE)
+        await who.author.execute(assignment(), planned("desk", ("mark_found",)), STATE)
         assert len(who.calls) == asked + 1, "of another plan nothing is known"
 
 
@@ -135,7 +131,7 @@ async def test_what_is_to_be_had_stands_in_the_lists_and_little_of_the_world_bes
         bodies = tmp_path / str(number)
         with Stub(bodies=bodies) as stub:
             async with early(stub, "good") as who:
-                await who.author.execute(GIVEN, planned("desk", (function,)), state)
+                await who.author.execute(assignment(), planned("desk", (function,)), state)
         prompt = json.loads(bodies.read_text().splitlines()[0])["messages"][1]["content"]
         shown.append(len(prompt.split("The world")[1].split("The calls made")[0]))
     assert shown[0] < 800 < 900 < shown[1], "a text may be invented there"
@@ -145,7 +141,7 @@ async def test_what_was_invented_and_refused_is_chosen_from_a_list_then(stub: St
     money = {"accounts": {"office": 900, "travel": 800}, "bills": {}, "next": 4}
     async with early(stub, "lavish") as who:
         plan = planned("desk", ("move_money",))
-        draft = await who.author.execute(GIVEN, plan, {**STATE, "ledger": money})
+        draft = await who.author.execute(assignment(), plan, {**STATE, "ledger": money})
         assert len(who.calls) == 2
     (transfer,) = draft.turns[0]
     assert transfer.result.error is None and transfer.call.arguments["amount"] <= 400
@@ -176,13 +172,13 @@ async def test_a_world_that_breaks_is_no_candidate_s_fault(
     monkeypatch.setattr("rods.worlds.desk.world.DeskInstance.call", lambda self, call: broken)
     async with early(stub, "good") as who:
         with pytest.raises(InfrastructureError, match="the worker died"):
-            await who.author.execute(GIVEN, planned("desk", ("add_person",)), STATE)
+            await who.author.execute(assignment(), planned("desk", ("add_person",)), STATE)
 
 
 async def test_values_that_never_fit_are_given_up(stub: Stub) -> None:
     async with early(stub, "speechless") as who:
         with pytest.raises(ComposeError) as caught:
-            await who.author.execute(GIVEN, planned("desk", ("mark_found",)), STATE)
+            await who.author.execute(assignment(), planned("desk", ("mark_found",)), STATE)
         assert (caught.value.type, caught.value.function, caught.value.turn) == (
             "param_gen_failed",
             "search_mail",

@@ -315,7 +315,7 @@ async def test_a_world_that_cannot_be_made_longer_is_told_before_it_is_worded(st
 async def test_a_function_that_two_others_replace_is_not_taken_away(stub: Stub) -> None:
     """Moving money is spending it here and getting it there; the balance of an account is nobody
     else's to tell."""
-    given = replace(assignment(seed("miss_func")), limits=Gates(profile=False))
+    given = assignment(seed("miss_func"))
     desk = load("desk")
     state = {
         "today": "monday",
@@ -366,7 +366,7 @@ async def test_what_takes_up_what_a_missing_function_makes_is_held_out_beside_it
     stub: Stub,
 ) -> None:
     """To a reader it would look as if it could make it as well."""
-    given = replace(assignment(seed("miss_func")), limits=Gates(profile=False))
+    given = assignment(seed("miss_func"))
     desk = load("desk")
     file = {"folder": "old", "text": "a note", "locked": False, "shared": []}
     state = {"today": "monday", "files": {"memo": file, "plan": file}}
