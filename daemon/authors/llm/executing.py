@@ -39,6 +39,7 @@ EXAMPLES = 2
 LONGEST = 80  # characters of an invented text
 LIST = 4  # elements of an invented list, where no listed one is longer
 LENGTHS = ("maxLength", "maxItems")
+SAME = "the value of {}"  # which another blank gets
 PHRASE = 2.5  # words from which on the listed texts are phrases, not names
 
 
@@ -60,8 +61,7 @@ class UnboundArgument:
 
     @property
     def id(self) -> str:
-        turn, place, slot = self.key
-        return f"{turn + 1}.{place + 1}.{slot}"
+        return _id(self.key)
 
     def as_schema(self) -> JsonObject:
         """JSON Schema of an answer."""
@@ -167,6 +167,8 @@ class ValueChooser:
     place: tuple[int, int] = (-1, -1)  # of the last choice
     # answered with other values than those that should feed them
     unfed: list[Key] = field(default_factory=list)
+    # what chance has put into the world as new, and for which blank
+    drafts: dict[str, Key] = field(default_factory=dict)
     stand_in: Chooser = field(init=False)
 
     def __post_init__(self) -> None:
@@ -200,9 +202,12 @@ class ValueChooser:
         self.blanks[key] = blank
         self.scene = self.scene or choice.scene
         left_out = [LEFT_OUT] if blank.optional else []
-        return self.stand_in(
+        drawn = self.stand_in(
             choice if single else replace(choice, values=[*blank.values, *left_out])
         )
+        if isinstance(drawn, str) and canonical(drawn) not in contents(choice.scene.state):
+            self.drafts.setdefault(drawn, key)
+        return drawn
 
     def _blank(self, key: Key, choice: Choice, *, single: bool) -> UnboundArgument:
         tool, argument = _filled(choice)
@@ -233,8 +238,16 @@ class ValueChooser:
             rest = [value for value in values if value not in earlier]
             few = earlier + Random(len(values)).sample(rest, OPTIONS - len(earlier))
         # Numbers and truth values are written as they are, anything else in words.
+        # What chance has put into the world is told by where it comes from, and what stands in its
+        # texts is left out: nobody sees it.
+        texts = [text for text in self.drafts if " " in text]
+        few = [value for value in few if not _stands_in(value, texts)] or few
         options = {
-            value if isinstance(value, (bool, int, float)) else spoken(value): value
+            value
+            if isinstance(value, (bool, int, float))
+            else SAME.format(_id(self.drafts[value]))
+            if isinstance(value, str) and value in self.drafts
+            else spoken(value): value
             for value in few
         }
         problem = self.answers.problems.get(key, "")
@@ -340,11 +353,13 @@ async def _asked(
     form = AnswerForm({"values": obj({blank.id: blank.as_schema() for blank in blanks}, optional)})
 
     def read(answer: JsonObject) -> dict[Key, Any]:
-        values = answer["values"]
-        return {
-            blank.key: blank.value(values[blank.id]) if blank.id in values else LEFT_OUT
-            for blank in blanks
-        }
+        said = answer["values"]
+        values: dict[Key, Any] = {}
+        for blank in blanks:
+            own = said.get(blank.id, LEFT_OUT)
+            same = (values[key] for key in values if own == SAME.format(_id(key)))
+            values[blank.key] = next(same, LEFT_OUT if own is LEFT_OUT else blank.value(own))
+        return values
 
     turn = blanks[0].key[0]
     tools = [blanks[0].tool]
@@ -365,6 +380,15 @@ def _taken(blank: UnboundArgument, answer: Any) -> Any:
         if _kind(offered) is _kind(other) and offered == other:
             return value
     return None if blank.closed or not fits(blank.schema, answer) else answer
+
+
+def _id(key: Key) -> str:
+    turn, place, slot = key
+    return f"{turn + 1}.{place + 1}.{slot}"
+
+
+def _stands_in(value: Any, texts: Sequence[str]) -> bool:
+    return isinstance(value, str) and any(value in text and value != text for text in texts)
 
 
 def _kind(value: Any) -> type:

@@ -147,6 +147,17 @@ def fond_of_parties(request: dict[str, Any]) -> str:
     return written(request, fields)
 
 
+def referring(request: dict[str, Any]) -> str:
+    """Takes what another value will be wherever that is offered."""
+    fields = fields_of(request)
+    if role(request) == "parameters":
+        for key, one in open_values(request).items():
+            for offered in one.get("one of", ()):
+                if str(offered).startswith("the value of"):
+                    fields["values"][key] = offered
+    return written(request, fields)
+
+
 def aloof(request: dict[str, Any]) -> str:
     """Plans tools of which none can use what another returns, whatever it is told."""
     if role(request) != "planner":

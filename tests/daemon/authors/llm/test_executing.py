@@ -69,6 +69,23 @@ def test_names_are_listed_and_phrases_may_be_invented() -> None:
     assert "2.1.file" not in found, "there is but one file"
 
 
+def test_what_chance_has_put_into_the_world_is_offered_by_where_it_comes_from() -> None:
+    """Nobody sees the name that it drew; whoever takes it takes what is answered there."""
+    found = blanks(("add_person",), ("switch_team",))
+    options = found["2.1.name"].options
+    drawn = next(label for label in options if label not in ("paul", "mina"))
+    assert drawn == "the value of 1.1.name" and options[drawn] not in options
+
+
+async def test_who_takes_what_another_value_will_be_gets_that(stub: Stub) -> None:
+    plan = planned("desk", ("add_person",), ("switch_team",))
+    async with early(stub, "referring") as who:
+        draft = await who.author.execute(assignment(), plan, STATE)
+        assert len(who.calls) == 1
+    (added, switched) = (turn[0].call.arguments["name"] for turn in draft.turns)
+    assert added == switched and added not in ("paul", "mina")
+
+
 @pytest.mark.parametrize("calls", ["batched", "per_turn"])
 async def test_the_values_of_all_turns_are_asked_for_together(stub: Stub, calls: str) -> None:
     async with early(stub, "good", calls=calls) as who:
