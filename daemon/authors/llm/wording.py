@@ -13,6 +13,7 @@ from typing import Any
 
 from rods.analysis.containment import Text, is_small, key_of, values_in
 from rods.analysis.flows import Output
+from rods.analysis.schemas import limits
 from rods.asking import AnswerForm, Unreadable, one_of
 from rods.canonical import JsonMapping, JsonObject, Texts, canonical, content_id, frozen
 from rods.composing.bind import spoken
@@ -294,7 +295,8 @@ def user_values(tools: Tools, calls: Sequence[BoundCall]) -> list[UserValue]:
                 words.setdefault(key, Slot("", spoken(value), thing=True, value=value))
             if flow.source in ("user", "earlier") and key in words:
                 parameter = parameters[argument]
-                listed = "enum" in parameter.schema or "enum" in parameter.schema.get("items", {})
+                schema = limits(parameter)
+                listed = "enum" in schema or "enum" in schema.get("items", {})
                 free = listed or value is None or isinstance(value, bool)
                 values.setdefault(
                     key, UserValue(bound, argument, words[key], free, parameter.required)
@@ -319,6 +321,9 @@ def references(tools: Tools, draft: Draft, turn: int) -> list[str]:
     """How the words of `turn` may refer to what was met before and its calls take up, each once;
     nothing of what is looked up in this very turn and stands alone, or has to be said."""
     user_says = {canonical(value.value) for value in user_values(tools, draft.turns[turn])}
+    said = {
+        canonical(value.value) for calls in draft.turns[:turn] for value in user_values(tools, calls)
+    }
     met = list[Mention]()
     words = dict[str, None]()
     keys = keys_of(draft.state)
@@ -336,12 +341,12 @@ def references(tools: Tools, draft: Draft, turn: int) -> list[str]:
                     wanted = set(map(key_of, values))
                     noun = noun_of(parameters.get(argument))
                     meant = referent(argument, value, wanted, met, keys, noun)
-                    if (
-                        meant is not None
-                        and (meant.latest < turn or meant.rival is not None)
-                        and meant.words
-                    ):
-                        words[meant.words] = None
+                    if meant is None or (meant.latest == turn and meant.rival is None):
+                        continue
+                    # what the user called it by, where nothing else tells it from others
+                    own = [leaf for leaf in meant.telling.values() if canonical(leaf) in said]
+                    if told := meant.words or (own and f"the one with {own[0]}"):
+                        words[told] = None
             met += mentions(number, bound.call, bound.result)
             keys |= keys_of(value_of(bound.result))
     return list(words)
