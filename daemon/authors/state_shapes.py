@@ -16,6 +16,7 @@ from rods.canonical import JsonMapping, JsonObject, canonical, frozen
 RefusalKind = Literal[
     "unknown_class",
     "unknown_field",
+    "read_only",
     "changed_type",
     "clobbers",
     "bad_key",
@@ -56,13 +57,41 @@ def is_map(value: State, *, record: bool) -> bool:
     return not record and len({_kind(item) for item in value.values()}) == 1
 
 
-def refusals(state: State, patch: State) -> list[PatchRefusal]:
-    """Where `patch` has another shape than `state`; empty when it fits."""
+def refusals(state: State, patch: State, schema: JsonMapping | None = None) -> list[PatchRefusal]:
+    """Where `patch` has another shape than `state`, or changes what the JSON Schema of the state
+    calls `readOnly`; empty when it fits."""
     kin: dict[str, list[Any]] = {}
     for path, keyed in walk(state):
         if path and isinstance(keyed, Mapping):
             kin.setdefault(path[-1], []).extend(keyed.values())
-    return list(_in_object(state, patch, (), kin, record=True))
+    return [
+        *_read_only(schema or {}, state, patch, ()),
+        *_in_object(state, patch, (), kin, record=True),
+    ]
+
+
+def _read_only(schema: JsonMapping, old: Any, new: Any, where: Path) -> Iterator[PatchRefusal]:
+    if schema.get("readOnly") and new != old:
+        yield PatchRefusal("read_only", where, "this stays as it is, by the schema of the state")
+    elif isinstance(new, Mapping):
+        inside = old if isinstance(old, Mapping) else {}
+        for key, part in schema.get("properties", {}).items():
+            if key in new:
+                yield from _read_only(part, inside.get(key), new[key], (*where, key))
+
+
+def lasting(state: State, patch: State) -> JsonObject:
+    """What a patch of one story does to `state` that may hold for the worlds of another one: the
+    switches, amounts and words that it changes; no entries that it brings, no lists, no texts."""
+    parts: JsonObject = {}
+    for key, value in patch.items():
+        old = state.get(key)
+        if isinstance(old, Mapping) and isinstance(value, Mapping):
+            if inside := lasting(old, value):
+                parts[key] = inside
+        elif key in state and not isinstance(value, (Mapping, list)) and " " not in str(value):
+            parts[key] = value
+    return parts
 
 
 def walk(value: Any, where: Path = (), *, record: bool = True) -> Iterator[tuple[Path, Any]]:

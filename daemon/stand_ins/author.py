@@ -16,7 +16,7 @@ from rods.analysis.containment import Text, leaves, values_in
 from rods.analysis.sampling import WORDS, Sampler
 from rods.canonical import JsonObject
 from rods.daemon.authors.state_shapes import Path, leaves as state_leaves, nested
-from rods.daemon.stand_ins.roles import SIGNATURE, Answer, Asked, Role
+from rods.daemon.stand_ins.roles import PURPOSE, Answer, Asked, Role
 
 # share of samples that the judge rejects, so that the refinement has something to do
 OBJECTS = 0.06
@@ -146,7 +146,7 @@ def _request(asked: Asked, part: str) -> str:
         json.loads(line) for line in part.splitlines() if line.startswith('{"call"')
     ]
     values, hidden, pointed = (_listed(line, part) for line in (MUST_SAY, NEVER_SAY, REFER_TO))
-    does = dict(SIGNATURE.findall(asked.question))
+    does = dict(PURPOSE.findall(asked.question))
     sentences = list[str]()
     for call in calls:
         names_by_value = {str(value): name for name, value in call["arguments"].items()}

@@ -10,6 +10,7 @@ from contextlib import suppress
 from rods.canonical import JsonObject, frozen
 
 SIGNATURE = re.compile(r"^(\w+)\(.*\): (.+)$", re.MULTILINE)  # of a tool, and what it does
+PURPOSE = re.compile(r"^(\w+): (.+)$", re.MULTILINE)  # of a tool: its name, and what it does
 
 Answer = JsonObject  # an answer's fields
 

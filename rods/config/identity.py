@@ -284,7 +284,7 @@ class PipelineSettings(Section):
     recipes: bool = True
     # author=llm: models may write functions of several tools (004 Appendix D)
     high_level: bool = False
-    # author=llm: several turns a call, or one turn as in 004
+    # author=llm: all turns' requests in one call, or a call a turn before the rewrite as in 004
     calls: Literal["batched", "per_turn"] = "batched"
     # author=llm: times a model is asked until its answer can be read
     answer_tries: int = Field(3, ge=1)
@@ -353,7 +353,7 @@ class Roles(RoleTables):
     rewrite: ResultsRole = ResultsRole(tokens=512)  # all turns worded together
     refine: ResultsRole = ResultsRole()  # one turn worded anew
     # five criteria; results say what the calls met
-    judge: JudgeRole = JudgeRole(reason=2_000, tokens=2048, results=12_000, world=1_200)
+    judge: JudgeRole = JudgeRole(reason=2_000, tokens=2048, results=4_000, world=500)
     classify: ResultsRole = ResultsRole(reason=1_000, results=12_000)  # where the fault lies
     adversarial: ResultsRole = ResultsRole()  # what is taken away
     adversarial_verification: ResultsRole = ResultsRole()  # whether it is really missing

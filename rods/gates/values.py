@@ -287,6 +287,9 @@ class Referent:
         """How a user may refer to it; "" where no words would tell it from others."""
         parts = [part.lower() for part in PARTS.findall(self.name)]
         noun = self.noun or " ".join(part for part in parts if part not in IDENTIFIES) or "one"
+        met = nouns_of([self.name, *(mention.name for mention in self.own)])
+        if apt := [word for word in self.noun.split() if word in met]:
+            noun = " ".join(apt)  # met as a file, of "file or directory"
         if not self.noun and any(map(ABOUT.fullmatch, parts)):
             noun = "one"  # `travel_from` names no thing
         if noun.endswith("s") and not self.amount and not noun.endswith(("ss", "us", "is")):

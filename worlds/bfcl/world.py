@@ -45,26 +45,29 @@ MAX_NAME = 200  # characters of an unknown tool's name that are repeated
 KEPT_STATES = 1_024  # initial states whose objects are kept
 _UNWRITTEN = SCRATCH | {"_api_description"}
 _ALL = orjson.dumps({"classes": list(MODULES), "config": {}})
-_STATE = Checker(
-    {
-        "type": "object",
-        "required": ["classes", "config"],
-        "additionalProperties": False,
-        "properties": {
-            "classes": {"type": "array", "items": {"enum": list(MODULES)}, "uniqueItems": True},
-            "config": {"type": "object", "additionalProperties": {"type": "object"}},
-            "long_context": {"type": "boolean"},
-            "objects": {"type": "object"},
+STATE_SCHEMA: JsonMapping = {
+    "type": "object",
+    "required": ["classes", "config"],
+    "additionalProperties": False,
+    "properties": {
+        "classes": {
+            "type": "array",
+            "items": {"enum": list(MODULES)},
+            "uniqueItems": True,
+            "readOnly": True,
         },
-    }
-)
-
-
+        "config": {"type": "object", "additionalProperties": {"type": "object"}},
+        "long_context": {"type": "boolean", "readOnly": True},
+        "objects": {"type": "object", "readOnly": True},
+    },
+}
+_STATE = Checker(STATE_SCHEMA)
 class Bfcl:
     """The environment. `file` is the wheel, checked by `wheel.path`."""
 
     name = "bfcl"
     features = Features(reads_judged="all")
+    state_schema = STATE_SCHEMA
     # the rule that a refused call has broken, for hints (rods.family.feedback.hints)
     explain = staticmethod(explain)
 

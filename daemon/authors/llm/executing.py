@@ -3,8 +3,9 @@
 The plan is bound and run with the answers so far; where one is missing, chance stands in for it and
 an `UnboundArgument` is noted, with the values that are to be had at its moment. Where a listed one
 is gone, since other answers than chance's come before it, chance takes one of those that there are:
-no question is worth it. The model is asked for the blanks, batched or a function at a time with the
-true state and results before it, and the plan is run again. Values of a recipe are chosen among
+no question is worth it. The model is asked for the blanks, all that a run shows; what calls returned
+that depend on them is asked for once it is known. Then the plan is run again, in a patched state
+with the values of before. Values of a recipe are chosen among
 those that its domains list. Of a single tool they are whatever its schema allows: what works now,
 as `probing` finds it, is shown as examples, and the world judges. What turns out to be impossible,
 or makes a call fail, is asked again with the reason, a few times; then the error goes to the critic
@@ -27,19 +28,19 @@ from rods.daemon.authors.catalogue_free import is_single_tool, linking, takes_fr
 from rods.daemon.authors.catalogue_free.probing import Prober
 from rods.daemon.authors.llm import showing
 from rods.daemon.authors.llm.forming import check_form
-from rods.daemon.authors.llm.questions import Context
+from rods.daemon.authors.llm.questions import Context, Key
 from rods.daemon.authors.state_shapes import State, contents
 from rods.environments.base import Tools
 
 AGAIN = 2  # times that a value is asked for anew
 SURVEYS = 3  # runs by chance until one shows all blanks
-OPTIONS = 20  # offered for one value
-EXAMPLES = 4
+OPTIONS = 12  # offered for one value
+EXAMPLES = 2
 LONGEST = 80  # characters of an invented text
 LIST = 4  # elements of an invented list, where no listed one is longer
 LENGTHS = ("maxLength", "maxItems")
+SAME = "the value of {}"  # which another blank gets
 PHRASE = 2.5  # words from which on the listed texts are phrases, not names
-Key = tuple[int, int, str]  # turn, place in it, slot
 
 
 @frozen
@@ -60,8 +61,7 @@ class UnboundArgument:
 
     @property
     def id(self) -> str:
-        turn, place, slot = self.key
-        return f"{turn + 1}.{place + 1}.{slot}"
+        return _id(self.key)
 
     def as_schema(self) -> JsonObject:
         """JSON Schema of an answer."""
@@ -126,7 +126,7 @@ class Answers:
                     function=blank.tool,
                     turn=blank.key[0],
                 )
-        self.values |= values
+        self.values.update(values)
 
     def reopen(self, error: ComposeError, run: "ValueChooser") -> None:
         """After a run that failed although everything is answered, values are asked for anew, with
@@ -167,6 +167,8 @@ class ValueChooser:
     place: tuple[int, int] = (-1, -1)  # of the last choice
     # answered with other values than those that should feed them
     unfed: list[Key] = field(default_factory=list)
+    # what chance has put into the world as new, and for which blank
+    drafts: dict[str, Key] = field(default_factory=dict)
     stand_in: Chooser = field(init=False)
 
     def __post_init__(self) -> None:
@@ -200,9 +202,12 @@ class ValueChooser:
         self.blanks[key] = blank
         self.scene = self.scene or choice.scene
         left_out = [LEFT_OUT] if blank.optional else []
-        return self.stand_in(
+        drawn = self.stand_in(
             choice if single else replace(choice, values=[*blank.values, *left_out])
         )
+        if isinstance(drawn, str) and canonical(drawn) not in contents(choice.scene.state):
+            self.drafts.setdefault(drawn, key)
+        return drawn
 
     def _blank(self, key: Key, choice: Choice, *, single: bool) -> UnboundArgument:
         tool, argument = _filled(choice)
@@ -233,8 +238,16 @@ class ValueChooser:
             rest = [value for value in values if value not in earlier]
             few = earlier + Random(len(values)).sample(rest, OPTIONS - len(earlier))
         # Numbers and truth values are written as they are, anything else in words.
+        # What chance has put into the world is told by where it comes from, and what stands in its
+        # texts is left out: nobody sees it.
+        texts = [text for text in self.drafts if " " in text]
+        few = [value for value in few if not _stands_in(value, texts)] or few
         options = {
-            value if isinstance(value, (bool, int, float)) else spoken(value): value
+            value
+            if isinstance(value, (bool, int, float))
+            else SAME.format(_id(self.drafts[value]))
+            if isinstance(value, str) and value in self.drafts
+            else spoken(value): value
             for value in few
         }
         problem = self.answers.problems.get(key, "")
@@ -251,6 +264,10 @@ async def execute(
     calls that the world refuses, `duplicate_func`, `conversation_construct_failed` for single tools
     that do not feed each other as in the root, and as `check_form`."""
     answers = Answers(feedback=context.settings.feedback)
+    if context.answered is not None and context.answered[0] is plan:  # its state was patched
+        _, answers.values, answers.invented = context.answered
+        answers.asked.update(answers.values.keys())
+    context.answered = plan, answers.values, answers.invented
     while True:
         outcome = await context.compute(_bound, context, assignment, plan, state, answers)
         if isinstance(outcome, Draft):
@@ -301,12 +318,12 @@ def _bound(
 def _question(
     context: Context, plan: Plan, state: State, run: ValueChooser
 ) -> tuple[Sequence[UnboundArgument], Mapping[str, str]]:
-    """What to ask for now: all blanks of a run, or those of the first function that has any. Holds
-    no world: many questions wait for an answer at a time."""
+    """What to ask for now: all blanks of a run but those to which calls bring values that depend on
+    others. Holds no world: many questions wait for an answer at a time."""
     assert run.scene is not None
-    blanks = list(run.blanks.values())
-    if context.settings.calls == "per_turn":
-        blanks = [blank for blank in blanks if blank.key[:2] == blanks[0].key[:2]]
+    first, *rest = run.blanks.values()
+    here = first.key[:2]
+    blanks = [first, *(blank for blank in rest if not blank.fed or blank.key[:2] == here)]
     # A snapshot may hold more than an initial state, which is how the world describes itself.
     world = run.scene.state if run.scene.state.keys() == state.keys() else state
     role = context.asker.roles.parameters
@@ -320,8 +337,9 @@ def _question(
         "done": "\n".join(ran) or "(none)",
         "values": "\n".join(blank.line() for blank in blanks),
     }
-    # what is to be had stands in the lists
-    room = role.world // 4 if all(blank.closed for blank in blanks) else role.world
+    # what is to be had stands in the lists of recipes
+    share = 1 if run.prober is not None else 2
+    room = role.world // (4 if all(blank.closed for blank in blanks) else share)
     return blanks, {**showing.setting(context.catalogue, plan, world, room), **progress}
 
 
@@ -335,11 +353,13 @@ async def _asked(
     form = AnswerForm({"values": obj({blank.id: blank.as_schema() for blank in blanks}, optional)})
 
     def read(answer: JsonObject) -> dict[Key, Any]:
-        values = answer["values"]
-        return {
-            blank.key: blank.value(values[blank.id]) if blank.id in values else LEFT_OUT
-            for blank in blanks
-        }
+        said = answer["values"]
+        values: dict[Key, Any] = {}
+        for blank in blanks:
+            own = said.get(blank.id, LEFT_OUT)
+            same = (values[key] for key in values if own == SAME.format(_id(key)))
+            values[blank.key] = next(same, LEFT_OUT if own is LEFT_OUT else blank.value(own))
+        return values
 
     turn = blanks[0].key[0]
     tools = [blanks[0].tool]
@@ -360,6 +380,15 @@ def _taken(blank: UnboundArgument, answer: Any) -> Any:
         if _kind(offered) is _kind(other) and offered == other:
             return value
     return None if blank.closed or not fits(blank.schema, answer) else answer
+
+
+def _id(key: Key) -> str:
+    turn, place, slot = key
+    return f"{turn + 1}.{place + 1}.{slot}"
+
+
+def _stands_in(value: Any, texts: Sequence[str]) -> bool:
+    return isinstance(value, str) and any(value in text and value != text for text in texts)
 
 
 def _kind(value: Any) -> type:

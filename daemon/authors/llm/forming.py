@@ -16,8 +16,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice, product
+from typing import Any
 
-from rods.analysis.containment import is_small
+from rods.analysis.containment import is_small, keys_in
+from rods.analysis.profile import isomorphic, profile
 from rods.asking import AnswerForm, Unreadable, one_of
 from rods.canonical import JsonObject, Texts, frozen
 from rods.composing import task_types
@@ -27,12 +29,14 @@ from rods.daemon.authors.base import StagedAssignment
 from rods.daemon.authors.llm import showing, wording
 from rods.daemon.authors.llm.questions import Context
 from rods.daemon.authors.llm.wording import UserValue
+from rods.environments.base import reference
 from rods.gates.missing import missing
 from rods.tasks import RETURN_SENTENCE, Task, TaskType
 
 CHOICES = 2  # so many are tried in a turn
 FIELD = re.compile(r"\{(\w+)\}")
 TOGETHER = 12  # sets of functions that are looked at
+CHOOSING = "Choose one that nobody could know: not a default, not what anyone would assume. "
 
 
 @frozen
@@ -78,16 +82,15 @@ class PartialTask:
     def tools(self, without: Sequence[str] = ()) -> str:
         """The tools of the task, as prompts show them."""
         tools = self.context.environment.tools()
-        return showing.signatures(tools[name] for name in self.shown if name not in without)
+        return showing.purposes(tools[name] for name in self.shown if name not in without)
 
     def fields(self, choices: str, room: int) -> dict[str, str]:
         """The fields of a prompt that asks what to take away, with `room` characters for
         results."""
         short = showing.within(self.draft, room, range(self.turn + 2))
         calls = showing.turn_lines(short.turns[self.turn + 1])
-        tools = self.tools()
         asked = {"before": self.before(room), "turn": str(self.turn + 1), "query": self.request}
-        return {**asked, "calls": calls, "tools": tools, "choices": choices}
+        return {**asked, "calls": calls, "choices": choices}
 
     def with_gap(self, gap: Gap) -> "PartialTask":
         return replace(
@@ -135,6 +138,7 @@ class PartialTask:
             self.context.environment, self.request, (bound.call.name for bound in self.calls)
         )
         choices = task_types.removable(self.context.catalogue, self.draft, self.turn + 1, looking)
+        choices += [[name] for name in self._takers(choices)]
         gaps = [
             Gap(
                 self.request,
@@ -153,6 +157,23 @@ class PartialTask:
             turn=self.turn + 1,
             functions=self.draft.functions([self.turn + 1]),
         )
+
+    def _takers(self, choices: Sequence[Sequence[str]]) -> list[str]:
+        """Tools that take up what a function that may be missing makes, where nothing earlier needs
+        them: at hand they would look as if they could make it themselves."""
+        catalogue = self.context.catalogue
+        kept = {bound.call.name for calls in self.draft.turns[: self.turn] for bound in calls}
+        kept |= catalogue.known | catalogue.lookups | catalogue.common
+        named = {name for names in choices for name in names}
+        made = set[Any]()
+        takers = dict[str, None]()
+        for bound in self.calls:
+            values = keys_in(bound.call.arguments)
+            if bound.call.name in named:
+                made |= values
+            elif bound.call.name not in kept and not made.isdisjoint(values):
+                takers[bound.call.name] = None
+        return list(takers)
 
     def omissible_values(self) -> list[UserValue]:
         """The values that may be left open; rather not an option that the tool lists, and of the
@@ -205,23 +226,36 @@ async def form(
 
 
 def check_form(context: Context, assignment: StagedAssignment, draft: Draft) -> None:
-    """Raises ComposeError("no_pattern") for a draft of which the form of the wanted type cannot be
-    made, before anybody words it: what will be said is taken to be its functions' phrases, and
-    what must be said."""
+    """Raises ComposeError, before anybody words the draft: what will be said is taken to be its
+    functions' phrases, and what must be said. `conversation_construct_failed` where its calls do
+    not depend on each other as the root's do, `no_pattern` where the form of the wanted type cannot
+    be made of it."""
     type = assignment.profile.type
-    if type == "base":
-        return
     texts = tuple(_likely_text(context, calls) if calls else "" for calls in draft.turns)
-    partial = PartialTask(context, assignment, draft, type, texts)
+    if type != "base":
+        _check_type(PartialTask(context, assignment, draft, type, texts))
+    if assignment.limits.profile:
+        # in a turn without calls the user asks for the next one's; how values are said is not known
+        script = tuple(text or texts[turn + 1] for turn, text in enumerate(texts))
+        limits = assignment.limits.model_copy(update={"profile_distance": 1.0})
+        truth = tuple(tuple(bound.call for bound in calls) for calls in draft.turns)
+        results = [[bound.result for bound in calls] for calls in draft.turns]
+        environment = context.environment
+        likely = Task(reference(environment), type, script, truth, (), state=draft.state)
+        if why := isomorphic(assignment.profile, profile(environment, likely, results), limits):
+            raise ComposeError("conversation_construct_failed", "; ".join(why))
+
+
+def _check_type(partial: PartialTask) -> None:
     task = partial.task()
-    if type == "long_context" and not task_types.lengthened(task, draft):
+    if partial.type == "long_context" and not task_types.lengthened(task, partial.draft):
         raise ComposeError(
             "no_pattern", "its world cannot be made longer around these calls: choose others"
         )
     partial = replace(partial, shown=task.tools)
-    for turn in task_types.blanks(draft, texts, type):
+    for turn in task_types.blanks(partial.draft, partial.script, partial.type):
         at = replace(partial, turn=turn)
-        _ = at.removable_functions() if type == "miss_func" else at.omissible_values()
+        _ = at.removable_functions() if partial.type == "miss_func" else at.omissible_values()
 
 
 def _likely_text(context: Context, calls: Sequence[BoundCall]) -> str:
@@ -246,7 +280,8 @@ async def _missing_function(context: Context, partial: PartialTask) -> Gap:
         names = [" and ".join(gap.tools) for gap in gaps]
         chosen = names[0]
         if len(gaps) > 1:
-            fields = partial.fields(", ".join(names), context.asker.roles.adversarial.results)
+            room = context.asker.roles.adversarial.results
+            fields = {**partial.fields(", ".join(names), room), "tools": partial.tools()}
             answers = AnswerForm({"function": one_of(*names)})
             chosen = await context.ask(
                 partial.assignment,
@@ -314,6 +349,9 @@ async def _missing_value(context: Context, partial: PartialTask) -> Gap:
             for number, value in enumerate(choices, start=1)
         ]
         fields = partial.fields("\n".join(lines), context.asker.roles.adversarial.results)
+        used = [partial.turn + 1]
+        fields["functions"] = showing.functions(environment.tools(), partial.draft, used)
+        fields["choosing"] = CHOOSING if len(choices) > 1 else ""
         form = AnswerForm(
             {
                 "choice": {"type": "integer", "minimum": 1, "maximum": len(choices)},

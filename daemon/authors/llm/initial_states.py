@@ -6,7 +6,8 @@ state within its shape. Where a call fails for a reason that lies in the state, 
 patch, which is checked against the shape of the state, by the environment, and by running the calls
 before the failed one: each that changed the world must still change it, or the patch does in
 advance what the task tests. Accepted patches add up over all attempts at the variant, later ones
-overriding earlier ones field by field, and each next state takes over those that fit it."""
+overriding earlier ones field by field, and each next state takes over those that fit it; what
+belongs to the story of a plan goes with it (`lasting`)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -21,7 +22,15 @@ from rods.daemon.authors.base import StagedAssignment
 from rods.daemon.authors.catalogue_free import is_single_tool
 from rods.daemon.authors.llm import showing
 from rods.daemon.authors.llm.questions import Context
-from rods.daemon.authors.state_shapes import PatchRefusal, Path, State, leaves, nested, refusals
+from rods.daemon.authors.state_shapes import (
+    PatchRefusal,
+    Path,
+    State,
+    lasting,
+    leaves,
+    nested,
+    refusals,
+)
 from rods.environments.base import Environment
 from rods.faults import PATCHABLE
 
@@ -62,14 +71,15 @@ async def _rewritten(context: Context, assignment: StagedAssignment, plan: Plan)
 
     def read(answer: JsonObject) -> JsonObject:
         left, brought = _without_dropped(old, answer["state"])
-        _refuse(refusals(old, brought))
+        _refuse(refusals(old, brought, schema))
         new = deep_merge(left, brought)
         if new == old and holds_data:
             raise Unreadable("state changes nothing: the new conversation needs data of its own")
         return new
 
     room = context.asker.roles.state.world
-    may = showing.state_schema(context.environment, room)
+    schema = showing.state_schema(context.environment)
+    may = showing.state(schema, room) if schema else ""
     fields = {**showing.setting(context.catalogue, plan, old, room), "allowed": may}
     form = AnswerForm({"state": {"type": "object"}})
     sections = ["allowed"] if may else []
@@ -107,7 +117,7 @@ async def patch(
 
     def read(answer: JsonObject) -> JsonObject:
         proposed: JsonObject = answer["patch"]
-        _refuse(refusals(state, proposed))
+        _refuse(refusals(state, proposed, schema))
         if proposed and deep_merge(state, proposed) == state:
             _refuse([PatchRefusal("no_change", (), "the state is like this already")])
         return proposed
@@ -120,7 +130,8 @@ async def patch(
             _refuse([PatchRefusal("preempts", (), f"{idle[0]} would have nothing left to do")])
 
     room = context.asker.roles.patch.world
-    may = showing.state_schema(environment, room)
+    schema = showing.state_schema(environment)
+    may = showing.state(schema, room) if schema else ""
     fields = {
         "error": error.type,
         "function": error.function or "(unknown)",
@@ -147,7 +158,8 @@ async def patch(
         return None
     if not accepted:
         return None
-    context.patches = deep_merge(context.patches, accepted)
+    kept = accepted if plan is None else lasting(state, accepted)
+    context.patches = deep_merge(context.patches, kept)
     return deep_merge(state, accepted)
 
 

@@ -59,7 +59,6 @@ async def judge(
         "meaning": meaning(context.environment, task),
         "state": showing.state(task.state, roles.judge.world),
         "functions": showing.functions(context.environment.tools(), draft, range(len(draft.turns))),
-        "story": showing.narrative(draft.plan.narrative),
         "conversation": conversation(draft, task, roles.judge.results),
         "doubts": "\n".join(map(_doubt, doubts)),
         **(_class_fields(context, "\n", " Also:") if joint else dict.fromkeys(CLASS_FIELDS, "")),
@@ -120,7 +119,7 @@ def meaning(environment: Environment, task: Task) -> str:
         parts = []
         tools = environment.tools()
         for turn, names in sorted(task.later_tools.items()):
-            at_hand = showing.signatures(tools[name] for name in task.tools_at(turn - 1))
+            at_hand = showing.purposes(tools[name] for name in task.tools_at(turn - 1))
             parts.append(
                 f"Up to turn {turn} the function {', '.join(names)} is missing; turn {turn + 1} "
                 f"says in fixed words that it is back. In turn {turn} no call is right, because "

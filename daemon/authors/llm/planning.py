@@ -33,7 +33,7 @@ from rods.daemon.authors.procedural import sketch
 from rods.prompts import load
 from rods.tasks import TaskType
 
-CHOICES = 12  # functions offered for one place
+CHOICES = 6  # functions offered for one place
 SKETCHES = 16  # that are compared: a model chooses among what comes of it
 DRAWN = 8  # times at most, until the form of the type can be made of what comes of it
 TRIALS = 2  # times that chance binds a plan to see whether it can
@@ -41,7 +41,7 @@ NARRATIVE = {"type": "string", "minLength": 1, "maxLength": 400}
 FAILURE = 1_000  # characters of a failure that is told
 PAIRS = 12  # that are shown of functions which feed each other
 REFUSAL = 120  # characters of what the world says to a function that it refuses
-TOLD = 2_000  # characters of what the root's user says
+TOLD = 300  # characters of what the root's user says
 # of a function that the model writes
 TOOLS = {"type": "array", "items": {"type": "string"}, "minItems": 2}
 COMPOSED = {
@@ -277,9 +277,13 @@ def _from_recipes(
     later = [recipe for turn in chosen for recipe in turn]
     table = Table()
     turns = []
+    # what must not be called before the turn that is asked for in vain, and what may be
+    names = [turn.recipes for turn in sketched.turns]
+    vain = names.index(()) + 1 if assignment.profile.type == "miss_func" else 0
+    kept = {*_tools(catalogue, names[vain : vain + 1])} - {*_tools(catalogue, names[:vain])}
+    before = frozenset[str]()
     for turn, recipes in enumerate(chosen):
         places = list[Options]()
-        before = frozenset(table.used)
         # the turn before asks for the same and cannot be served
         again = turn > 0 and not chosen[turn - 1]
         for recipe in recipes:
@@ -297,6 +301,7 @@ def _from_recipes(
                 and not assignment.blocked.intersection((other.name, *other.tools))
                 and not (other.short and assignment.profile.type == "long_context")
                 and (not lacking or deniable(catalogue, (other,), assignment.profile.type, before))
+                and not (turn < vain and kept.intersection(other.tools))
                 and Counter(tools[name].group for name in other.tools) == groups
                 and (
                     other.tools == recipe.tools
@@ -317,6 +322,7 @@ def _from_recipes(
             places.append(tuple(options))
             table.add(recipe, turn)
         turns.append(tuple(places))
+        before |= {*_tools(catalogue, places)}
     return Pattern(tuple(turns), assignment.profile.depth)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from rods.asking import AnswerForm, Question, Questioner, Unanswered
 from rods.canonical import JsonObject
 from rods.composing.catalogue import Catalogue
-from rods.composing.records import ComposeError
+from rods.composing.records import ComposeError, Plan
 from rods.config import PipelineSettings, Roles
 from rods.daemon.authors.base import StagedAssignment, T, in_thread
 from rods.environments.base import Environment
@@ -19,6 +19,7 @@ from rods.faults import ErrorType
 from rods.files import module_table
 
 KEPT = 4_000  # characters of a failed answer that are kept as evidence
+Key = tuple[int, int, str]  # of a value: turn, place in it, slot
 QUESTIONS: Mapping[str, tuple[str, ErrorType]] = module_table(__file__)
 
 
@@ -59,7 +60,9 @@ class Asker(Questioner):
 
 @dataclass(slots=True)
 class Context:
-    """What every stage of one variant works with. `patches` holds all accepted ones, merged."""
+    """What every stage of one variant works with. `patches` holds all accepted ones, merged,
+    `answered` the plan whose values were asked for last, the values that are known, and which of
+    them were invented."""
 
     environment: Environment
     catalogue: Catalogue
@@ -67,6 +70,7 @@ class Context:
     settings: PipelineSettings
     threads: Executor
     patches: JsonObject = field(default_factory=dict)
+    answered: tuple[Plan, dict[Key, Any], set[Key]] | None = None
 
     async def compute(self, function: Callable[..., T], *arguments: Any) -> T:
         """`function(*arguments)`, computed in a thread; what it tells of itself holds meanwhile."""

@@ -10,6 +10,7 @@ import orjson
 
 from rods.analysis.containment import values_in
 from rods.calls import Call
+from rods.canonical import JsonMapping
 from rods.composing.catalogue import Catalogue
 from rods.composing.records import BoundCall, Draft, Plan
 from rods.daemon.authors.base import with_calls
@@ -150,17 +151,22 @@ def state(state: Any, room: int) -> str:
     return _cut(json_line, room)
 
 
-def state_schema(environment: Environment, room: int) -> str:
-    """The environment's JSON Schema of its state, where it has one, in at most `room` characters;
-    else nothing."""
-    schema = getattr(environment, "state_schema", None)
-    return state(schema, room) if schema else ""
+def state_schema(environment: Environment) -> JsonMapping:
+    """The environment's JSON Schema of its state; empty where it has none."""
+    schema: JsonMapping = getattr(environment, "state_schema", {})
+    return schema
+
+
+def purposes(tools: Iterable[Tool]) -> str:
+    """One line a tool: its name, and what it does."""
+    return "\n".join(f"{tool.name}: {tool.summary}" for tool in tools)
 
 
 def functions(tools: Tools, draft: Draft, numbers: Iterable[int]) -> str:
-    """The signatures of the functions that a draft uses in the turns `numbers`."""
+    """The purposes of the functions that a draft uses in the turns `numbers`: their arguments stand
+    in its calls."""
     used = {bound.call.name for turn in numbers for bound in draft.turns[turn]}
-    return signatures(tool for name, tool in tools.items() if name in used)
+    return purposes(tool for name, tool in tools.items() if name in used)
 
 
 def turns(draft: Draft, texts: Sequence[str], numbers: Iterable[int]) -> str:

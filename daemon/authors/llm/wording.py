@@ -12,8 +12,11 @@ from contextlib import suppress
 from typing import Any
 
 from rods.analysis.containment import Text, is_small, key_of, values_in
+from rods.analysis.flows import Output
+from rods.analysis.schemas import limits
 from rods.asking import AnswerForm, Unreadable, one_of
 from rods.canonical import JsonMapping, JsonObject, Texts, canonical, content_id, frozen
+from rods.composing.bind import spoken
 from rods.composing.catalogue import LEFT_OUT, Slot
 from rods.composing.records import BoundCall, ComposeError, Draft
 from rods.daemon.authors.base import StagedAssignment
@@ -275,9 +278,11 @@ class UserValue:
 
 def user_values(tools: Tools, calls: Sequence[BoundCall]) -> list[UserValue]:
     """What the user has to say for `calls`, each value once. What a recipe implies, what calls find
-    out and what earlier turns have named is left out."""
+    out and what earlier turns have named is left out; unless a call of this turn shows it among
+    others: "that file" would be no longer clear, and the result would count as where it is from."""
     values: dict[bytes, UserValue] = {}
-    for bound in calls:
+    shown: list[Output] = []
+    for place, bound in enumerate(calls):
         parameters = tools[bound.call.name].by_name
         slots = [
             slot for slot in bound.slots.values() if not slot.thing and slot.value is not LEFT_OUT
@@ -286,13 +291,17 @@ def user_values(tools: Tools, calls: Sequence[BoundCall]) -> list[UserValue]:
         for argument, flow in bound.flows.items():
             value = bound.call.arguments.get(argument)
             key = canonical(value)
+            if flow.source == "earlier" and any(part.brought(argument, value) for part in shown):
+                words.setdefault(key, Slot("", spoken(value), thing=True, value=value))
             if flow.source in ("user", "earlier") and key in words:
                 parameter = parameters[argument]
-                listed = "enum" in parameter.schema or "enum" in parameter.schema.get("items", {})
+                schema = limits(parameter)
+                listed = "enum" in schema or "enum" in schema.get("items", {})
                 free = listed or value is None or isinstance(value, bool)
                 values.setdefault(
                     key, UserValue(bound, argument, words[key], free, parameter.required)
                 )
+        shown.append(Output((0, place), bound.call, bound.result))
     return list(values.values())
 
 
@@ -312,6 +321,9 @@ def references(tools: Tools, draft: Draft, turn: int) -> list[str]:
     """How the words of `turn` may refer to what was met before and its calls take up, each once;
     nothing of what is looked up in this very turn and stands alone, or has to be said."""
     user_says = {canonical(value.value) for value in user_values(tools, draft.turns[turn])}
+    said = {
+        canonical(value.value) for calls in draft.turns[:turn] for value in user_values(tools, calls)
+    }
     met = list[Mention]()
     words = dict[str, None]()
     keys = keys_of(draft.state)
@@ -329,12 +341,12 @@ def references(tools: Tools, draft: Draft, turn: int) -> list[str]:
                     wanted = set(map(key_of, values))
                     noun = noun_of(parameters.get(argument))
                     meant = referent(argument, value, wanted, met, keys, noun)
-                    if (
-                        meant is not None
-                        and (meant.latest < turn or meant.rival is not None)
-                        and meant.words
-                    ):
-                        words[meant.words] = None
+                    if meant is None or (meant.latest == turn and meant.rival is None):
+                        continue
+                    # what the user called it by, where nothing else tells it from others
+                    own = [leaf for leaf in meant.telling.values() if canonical(leaf) in said]
+                    if told := meant.words or (own and f"the one with {own[0]}"):
+                        words[told] = None
             met += mentions(number, bound.call, bound.result)
             keys |= keys_of(value_of(bound.result))
     return list(words)
@@ -373,7 +385,7 @@ def faults(
     unsaid = [
         value
         for value in user_values(tools, calls)
-        if not value.free and not value.said_in(texts[: turn + 1])
+        if not value.free and not value.said_in(texts[turn if value.slot.thing else 0 : turn + 1])
     ]
     missing = [f"turn {turn + 1} must say {showing.compact(value.slot.text)}" for value in unsaid]
     turns = draft.turns[: turn + 1]

@@ -147,6 +147,17 @@ def fond_of_parties(request: dict[str, Any]) -> str:
     return written(request, fields)
 
 
+def referring(request: dict[str, Any]) -> str:
+    """Takes what another value will be wherever that is offered."""
+    fields = fields_of(request)
+    if role(request) == "parameters":
+        for key, one in open_values(request).items():
+            for offered in one.get("one of", ()):
+                if str(offered).startswith("the value of"):
+                    fields["values"][key] = offered
+    return written(request, fields)
+
+
 def aloof(request: dict[str, Any]) -> str:
     """Plans tools of which none can use what another returns, whatever it is told."""
     if role(request) != "planner":
@@ -193,6 +204,21 @@ def at_a_loss(request: dict[str, Any]) -> str:
     return written(
         request, {"patch": {}} if role(request) == "config_patch" else fields_of(request)
     )
+
+
+def storied(request: dict[str, Any]) -> str:
+    """A critic that brings what its story needs: an entry, a text, somebody to share with."""
+    if role(request) != "config_patch":
+        return good(request)
+    memo = {"folder": "old", "text": "needs work", "locked": False, "shared": []}
+    patch = {
+        "today": "friday",
+        "files": {
+            "memo": {"locked": False, "text": "the choir sings", "shared": ["box7"]},
+            "songs": memo,
+        },
+    }
+    return written(request, {"patch": patch})
 
 
 def zealous(request: dict[str, Any]) -> str:

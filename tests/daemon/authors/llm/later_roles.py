@@ -66,7 +66,7 @@ def sentence(values: list[Any], lead: str = "Please see to this matter") -> str:
 def doings(asked: str) -> list[str]:
     """For each turn that a prompt shows, what its calls do, in the words of their documents: what a
     user asks for."""
-    does = dict(re.findall(r"^(\w+)\(.*\): (.*?)\.?$", asked, re.MULTILINE))
+    does = dict(re.findall(r"^(\w+): (.*?)\.?$", asked, re.MULTILINE))
     turns = re.split(r"^must say: .*$", asked, flags=re.MULTILINE)[:-1]
     names = [dict.fromkeys(re.findall(r'"call":"(\w+)"', turn)) for turn in turns]
     return [
@@ -113,7 +113,7 @@ def left_open(asked: str, choice: int = 1) -> Fields:
     supplies it, with the turn's other calls."""
     lines = re.findall(r"^\d+\. .*?: (.*)$", asked, re.MULTILINE)
     value = json.loads(lines[choice - 1])
-    part = asked.partition("The calls that serve it:")[2].partition("All functions:")[0]
+    part = asked.partition("The calls that serve it:")[2].partition("What these functions do:")[0]
     calls = [json.loads(line) for line in part.splitlines() if line.startswith('{"call"')]
     own = next((call for call in calls if value in call["arguments"].values()), None)
     query = re.findall(r"^The request of turn \d+:\n(.*)$", asked, re.MULTILINE)[0]
@@ -125,7 +125,7 @@ def left_open(asked: str, choice: int = 1) -> Fields:
     )
     if own is None or len(calls) == 1:
         return {"choice": choice, "request": vague, "supply": f"It is {spoken(value)}."}
-    does = dict(re.findall(r"^(\w+)\(.*\): (.*?)\.?$", asked, re.MULTILINE))
+    does = dict(re.findall(r"^(\w+): (.*?)\.?$", asked, re.MULTILINE))
     doing, rest = (
         "; ".join(
             dict.fromkeys(
@@ -335,7 +335,7 @@ def no_refusals(request: dict[str, Any]) -> str:
 def searches_elsewhere(request: dict[str, Any]) -> str:
     """A verifier who sees another way to search the mail."""
     fields = good_fields(request)
-    if role(request) == "miss_func_verify" and "search_mail(" not in question(request):
+    if role(request) == "miss_func_verify" and "search_mail: " not in question(request):
         fields = {"served": "yes"}
     return written(request, fields)
 

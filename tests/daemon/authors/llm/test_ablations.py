@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -163,3 +164,7 @@ async def test_in_the_paper_s_form_models_plan_single_tools_write_the_world_and_
     for task in ended.variants:
         for turn in task.provenance["plan"]["turns"]:
             assert turn["recipes"] == turn["tools"], "a recipe of the environment's own was planned"
+    failed = {record["pick"] for record in ended.rejected}
+    calls = Counter(call["account"].split("#")[0] for call in ended.calls)
+    at_once = [count for pick, count in calls.items() if pick not in failed]
+    assert at_once and sum(at_once) <= 12 * len(at_once) and max(at_once) <= 15, at_once

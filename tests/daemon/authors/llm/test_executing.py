@@ -1,4 +1,4 @@
-"""Stage II by a model: values asked for together or function by function, limited to what exists,
+"""Stage II by a model: values asked for together, limited to what exists, kept in a patched state,
 asked again when they turn out impossible; numbers and truth values told apart; flows of single
 tools; worlds that break."""
 
@@ -69,14 +69,29 @@ def test_names_are_listed_and_phrases_may_be_invented() -> None:
     assert "2.1.file" not in found, "there is but one file"
 
 
-@pytest.mark.parametrize(("calls", "asked"), [("batched", 1), ("per_turn", 3)])
-async def test_values_are_asked_for_together_or_function_by_function(
-    stub: Stub, calls: str, asked: int
-) -> None:
+def test_what_chance_has_put_into_the_world_is_offered_by_where_it_comes_from() -> None:
+    """Nobody sees the name that it drew; whoever takes it takes what is answered there."""
+    found = blanks(("add_person",), ("switch_team",))
+    options = found["2.1.name"].options
+    drawn = next(label for label in options if label not in ("paul", "mina"))
+    assert drawn == "the value of 1.1.name" and options[drawn] not in options
+
+
+async def test_who_takes_what_another_value_will_be_gets_that(stub: Stub) -> None:
+    plan = planned("desk", ("add_person",), ("switch_team",))
+    async with early(stub, "referring") as who:
+        draft = await who.author.execute(assignment(), plan, STATE)
+        assert len(who.calls) == 1
+    (added, switched) = (turn[0].call.arguments["name"] for turn in draft.turns)
+    assert added == switched and added not in ("paul", "mina")
+
+
+@pytest.mark.parametrize("calls", ["batched", "per_turn"])
+async def test_the_values_of_all_turns_are_asked_for_together(stub: Stub, calls: str) -> None:
     async with early(stub, "good", calls=calls) as who:
         plan = planned("desk", ("mail_person", "show_file"), ("mark_found",), ("add_person",))
         draft = await who.author.execute(assignment(), plan, STATE)
-        assert who.stages() == ["parameters"] * asked
+        assert who.stages() == ["parameters"]
     names = [[bound.call.name for bound in turn] for turn in draft.turns]
     assert names == [
         ["find_contact", "send_mail", "read_file"],
@@ -95,10 +110,32 @@ async def test_a_listed_value_that_is_gone_when_its_turn_comes_costs_no_further_
     plan = planned("desk", ("delete_found",), ("mark_found",))
     async with early(stub, "fond_of_parties") as who:
         for number in range(6):
-            draft = await who.author.execute(replace(assignment(), plan_number=number), plan, STATE)
+            given = replace(assignment(), plan_number=number)
+            draft = await who.author.execute(given, replace(plan), STATE)
             subjects = [turn[0].call.arguments["subject"] for turn in draft.turns]
             assert subjects[0] == "party" != subjects[1]
         assert len(who.calls) == 6
+
+
+async def test_values_of_a_plan_are_kept_in_its_patched_state(stub: Stub) -> None:
+    plan = planned("desk", ("mark_found",), ("add_person",), ("move_file",))
+    files = {"memo": {**STATE["files"]["memo"], "locked": True}}
+    async with early(stub, "good") as who:
+        with pytest.raises(ComposeError, match="file locked"):
+            await who.author.execute(assignment(), plan, {**STATE, "files": files})
+        asked = len(who.calls)
+        draft = await who.author.execute(assignment(), plan, STATE)
+        assert len(who.calls) == asked, "the patch touches none of the values"
+        fewer = {**STATE["mail"]["inbox"]}
+        subject = draft.turns[0][0].call.arguments["subject"]
+        for number in [number for number, mail in fewer.items() if mail["subject"] == subject]:
+            del fewer[number]
+        mail = {**STATE["mail"], "inbox": fewer}
+        other = await who.author.execute(assignment(), plan, {**STATE, "mail": mail})
+        assert len(who.calls) == asked and other.turns[1:] == draft.turns[1:]
+        assert other.turns[0][0].call.arguments["subject"] != subject
+        await who.author.execute(assignment(), planned("desk", ("mark_found",)), STATE)
+        assert len(who.calls) == asked + 1, "of another plan nothing is known"
 
 
 async def test_what_is_to_be_had_stands_in_the_lists_and_little_of_the_world_beside_them(
@@ -114,7 +151,7 @@ async def test_what_is_to_be_had_stands_in_the_lists_and_little_of_the_world_bes
                 await who.author.execute(assignment(), planned("desk", (function,)), state)
         prompt = json.loads(bodies.read_text().splitlines()[0])["messages"][1]["content"]
         shown.append(len(prompt.split("The world")[1].split("The calls made")[0]))
-    assert shown[0] < 800 < 1600 < shown[1], "a text may be invented there"
+    assert shown[0] < 800 < 900 < shown[1], "a text may be invented there"
 
 
 async def test_what_was_invented_and_refused_is_chosen_from_a_list_then(stub: Stub) -> None:

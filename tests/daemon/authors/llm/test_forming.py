@@ -16,8 +16,10 @@ from rods.analysis.flows import Flow
 from rods.calls import Call
 from rods.composing import task_types
 from rods.composing.catalogue import catalogue_for
+from rods.config import Gates
 from rods.composing.records import BoundCall, ComposeError, Draft, Plan, PlannedTurn
 from rods.daemon.authors.llm import forming
+from rods.environments.base import Result
 from rods.errors import UserError
 from rods.tasks import RETURN_SENTENCE, TASK_TYPES, Task, TaskType
 from rods.worlds.bfcl import wheel
@@ -338,6 +340,70 @@ async def test_a_function_that_two_others_replace_is_not_taken_away(stub: Stub) 
         assert caught.value.functions == ("transfer_money",), "or the same is planned again"
         forming.check_form(it.author, given, draft(looking))
     assert it.stages() == []
+
+
+async def test_calls_that_do_not_depend_on_each_other_as_the_root_s_are_told_before_they_are_worded(
+    stub: Stub,
+) -> None:
+    stages = await steady(seed("base"))
+    alone = replace(
+        stages.draft,
+        turns=tuple(
+            tuple(replace(bound, result=Result("done", "done")) for bound in calls)
+            for calls in stages.draft.turns
+        ),
+    )
+    async with later(stub, of=seed("base")) as it:
+        forming.check_form(it.author, stages.given, stages.draft)
+        with pytest.raises(ComposeError, match="no call takes anything from") as caught:
+            forming.check_form(it.author, stages.given, alone)
+        free = replace(stages.given, limits=Gates(profile=False))
+        forming.check_form(it.author, free, alone)
+    assert caught.value.type == "conversation_construct_failed" and it.stages() == []
+
+
+async def test_what_takes_up_what_a_missing_function_makes_is_held_out_beside_it(
+    stub: Stub,
+) -> None:
+    """To a reader it would look as if it could make it as well."""
+    given = assignment(seed("miss_func"))
+    desk = load("desk")
+    file = {"folder": "old", "text": "a note", "locked": False, "shared": []}
+    state = {"today": "monday", "files": {"memo": file, "plan": file}}
+    writing = Call("write_file", {"file": "plan", "text": "tidy up on friday"})
+
+    def locking(file: str) -> Call:
+        return Call("lock_file", {"file": file})
+
+    def at(*turns: tuple[Call, ...]) -> forming.PartialTask:
+        world = desk.reset(state)
+        user = {name: Flow("user") for name in ("file", "text")}
+        bound = [
+            [
+                BoundCall(
+                    call,
+                    world.call(call),
+                    {name: user[name] for name in call.arguments},
+                    "write_and_lock" if len(calls) > 1 else call.name,
+                )
+                for call in calls
+            ]
+            for calls in turns
+        ]
+        tools = [tuple(call.name for call in calls) for calls in turns]
+        plan = Plan(tuple(PlannedTurn(names, names) for names in tools))
+        draft = Draft(plan, state, tuple(map(tuple, bound)))
+        texts = ("Write 'tidy up on friday' into plan and lock it.",) * len(turns)
+        return forming.PartialTask(
+            it.author, given, draft, "miss_func", texts, len(turns) - 2, tuple(desk.tools())
+        )
+
+    async with later(stub, of=seed("miss_func")) as it:
+        (gap,) = at((), (writing, locking("plan"))).removable_functions()
+        assert gap.tools == ("write_file", "lock_file")
+        before = (locking("memo"),)
+        with pytest.raises(ComposeError, match="can be done without write_file"):
+            at(before, (), (writing, locking("plan"))).removable_functions()
 
 
 async def test_a_form_is_tried_with_what_a_user_is_likely_to_say(

@@ -19,6 +19,7 @@ from rods.config import Gates
 from rods.daemon.authors.llm import LLMAuthor
 from rods.daemon.authors.llm.initial_states import effective, fitting
 from rods.daemon.authors.llm.questions import Asker
+from rods.daemon.authors.state_shapes import refusals
 from rods.faults import ErrorType
 from tests.daemon.authors.catalogue_free import typed_environment as clinic
 from tests.daemon.authors.catalogue_free.test_own_environment import STATE, TOY, root
@@ -205,6 +206,44 @@ async def test_patches_are_remembered_for_the_worlds_to_come_where_they_fit(stub
             "a world without that file stays legal"
         )
         DESK.reset(state)
+
+
+async def test_later_worlds_take_over_what_is_not_of_a_plan_s_story(stub: Stub) -> None:
+    """Entries and texts of a story that was dropped stand in no world of the next one."""
+    stub.use(playing("tests.daemon.authors.llm.early_habits:storied"))
+    async with asker_at(stub) as asker:
+        worlds = worlds_of("desk", asker)
+        plan = planned("desk", ("move_file",))
+        mended = await worlds.patch(assignment(), plan, DESK_STATE, error())
+        assert mended is not None and "songs" in mended["files"], "for this plan it holds whole"
+        assert worlds.patches == {"today": "friday", "files": {"memo": {"locked": False}}}
+        await worlds.patch(assignment(), None, DESK_STATE, error("func_sample_failed"))
+        assert "songs" in worlds.patches["files"], "no story brought it"
+
+
+async def test_a_patch_may_not_touch_what_the_schema_of_the_state_calls_read_only(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    schema = {"type": "object", "properties": {"today": {"type": "string", "readOnly": True}}}
+    monkeypatch.setattr(type(DESK), "state_schema", schema, raising=False)
+    with Stub(bodies=tmp_path / "bodies") as kept:
+        kept.use(playing("tests.daemon.authors.llm.early_habits:storied"))
+        async with asker_at(kept) as asker:
+            plan = planned("desk", ("move_file",))
+            worlds = worlds_of("desk", asker)
+            assert await worlds.patch(assignment(), plan, DESK_STATE, error()) is None
+    again = json.loads((tmp_path / "bodies").read_text().splitlines()[1])["messages"][-1]["content"]
+    assert "read_only at today: this stays as it is, by the schema of the state" in again
+
+
+@pytest.mark.needs("bfcl")
+def test_the_form_of_a_world_of_bfcl_is_no_matter_for_a_patch() -> None:
+    schema = getattr(load("bfcl"), "state_schema")
+    state = {"classes": ["MathAPI"], "config": {}, "long_context": True}
+    for patch in ({"long_context": False}, {"classes": ["TravelAPI"]}):
+        (refused,) = refusals(state, patch, schema)
+        assert refused.kind == "read_only"
+    assert not refusals(state, {"classes": ["MathAPI"], "config": {}}, schema)
 
 
 async def test_only_what_a_state_can_mend_is_asked_about(stub: Stub) -> None:

@@ -108,7 +108,7 @@ async def test_a_judge_sees_what_the_calls_give_in_the_world_of_the_task(
         assert json.dumps(shown_text) in shown and json.dumps(drafted_text) not in shown
 
 
-async def test_a_judge_sees_the_story_and_has_room_for_what_it_thinks(
+async def test_a_judge_sees_no_story_and_has_room_for_what_it_thinks(
     stub: Stub, tmp_path: Path
 ) -> None:
     given, draft, task = await drafted()
@@ -123,7 +123,7 @@ async def test_a_judge_sees_the_story_and_has_room_for_what_it_thinks(
         if len(draft.plan.narrative) == 1
         else [str(draft.plan.narrative["story"])]
     )
-    assert story in body["messages"][1]["content"]
+    assert story not in body["messages"][1]["content"], "it is no evidence"
     schema = body["response_format"]["json_schema"]["schema"]["properties"]
     assert schema["reason"]["maxLength"] >= 2000 and schema["issue"]["maxLength"] >= 2000
 

@@ -17,6 +17,7 @@ import pytest
 from bench.fixtures.llm_stub import Stub
 from rods.calls import Call
 from rods.composing.catalogue import Catalogue
+from rods.composing.plan_search import deniable
 from rods.composing.records import ComposeError, Plan
 from rods.daemon.authors.base import Assignment
 from rods.daemon.authors.catalogue_free import catalogue_with_tools, linking, single_tools
@@ -255,6 +256,33 @@ def test_what_comes_to_nothing_in_a_turn_that_is_asked_for_in_vain_is_not_offere
     with pytest.raises(ComposeError, match="comes to nothing") as caught:
         pattern(looked, given, given.rng("1"), partial(without, looked.catalogue.recipes))
     assert caught.value.type == "no_pattern" and caught.value.functions == ()
+
+
+def test_no_turn_is_offered_what_the_turn_that_is_asked_for_in_vain_must_miss() -> None:
+    """Whichever functions are chosen, those of that turn call a tool that no earlier turn does."""
+    narrowed = 0
+    for root in [task for task in desk_tasks(7, 48, 8) if task.type == "miss_func"]:
+        given = assignment(root)
+        looked = prober(given, catalogue_with_tools(load("desk")))
+        catalogue = looked.catalogue
+        turn = given.profile.calls_per_turn.index(0) + 1
+        for number in range(3):
+            turns = pattern(looked, given, given.rng(f"{number}")).turns
+            before = {
+                tool
+                for places in turns[:turn]
+                for options in places
+                for name in options
+                for tool in catalogue.recipes[name].tools
+            }
+            assert deniable(
+                catalogue,
+                [catalogue.recipes[options[0]] for options in turns[turn]],
+                "miss_func",
+                frozenset(before),
+            )
+            narrowed += bool(before)
+    assert narrowed
 
 
 @pytest.mark.parametrize(

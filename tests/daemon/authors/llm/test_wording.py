@@ -9,9 +9,16 @@ import pytest
 
 from bench.fixtures.llm_stub import Stub
 from rods.analysis.containment import Text
+from rods.analysis.flows import Flow
+from rods.calls import Call
+from rods.composing.catalogue import Slot
+from rods.composing.records import BoundCall, Draft, Plan, PlannedTurn
+from rods.daemon.authors.llm.wording import references, user_values
+from rods.environments.base import Parameter, Result, Tool
 from rods.tasks import Task
 from tests.daemon.authors.llm.later import later
 from tests.daemon.pipelines import seed, settings
+from tests.environments import load
 
 FORMS = [("batched", True), ("batched", False), ("per_turn", True), ("per_turn", False)]
 
@@ -84,3 +91,70 @@ async def test_in_the_paper_s_form_the_rewrite_starts_from_turns_worded_one_by_o
         async with later(stub, "comparing", calls=calls) as it:
             outcome = await it.bench.write(seed(), it.author)
         assert isinstance(outcome, Task) is accepted
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_what_a_listing_of_this_turn_shows_among_others_is_said_once_more(listed: bool) -> None:
+    """After the listing "that file" is not clear, and the name would count as taken from there."""
+    look = BoundCall(
+        Call("look", {}), Result("a.txt b.txt", {"files": ["a.txt", "b.txt"]}), {}, "look"
+    )
+    fill = BoundCall(
+        Call("fill", {"file": "a.txt", "text": "well done"}),
+        Result("ok", "ok"),
+        recipe="fill",
+        flows={"file": Flow("earlier"), "text": Flow("user")},
+        slots={
+            "file": Slot("file", "a.txt", thing=True, repeats=True),
+            "text": Slot("text", "well done", value="well done"),
+        },
+    )
+    parameters = [Parameter(name, {"type": "string"}) for name in ("file", "text")]
+    tools = {
+        "look": Tool("look", "Desk", "Looks.", ()),
+        "fill": Tool("fill", "Desk", "Fills.", tuple(parameters)),
+    }
+    said = {value.value for value in user_values(tools, [look, fill] if listed else [fill])}
+    assert said == {"well done", *(["a.txt"] if listed else [])}
+
+
+def test_a_thing_with_a_rival_is_referred_to_by_what_the_user_called_it() -> None:
+    """Two events of equal standing: "that event" means either, and only the title tells."""
+    event = {"day": "tuesday", "room": "", "guests": []}
+    events = {
+        "e22": {"title": "workshop", "hour": 10, **event},
+        "e23": {"title": "seminar", "hour": 15, **event},
+    }
+    state = {"today": "monday", "calendar": {"events": events, "next": 24}}
+    told = {"workshop": "e22", "seminar": "e23"}
+    calls = [
+        [("find_event", {"title": title}, {"title": Flow("user")}) for title in told],
+        [("book_room", {"event": "e23", "room": "maple"}, {"event": Flow("result", (0, 1))})],
+    ]
+    world = load("desk").reset(state)
+    turns = tuple(
+        tuple(
+            BoundCall(
+                Call(name, arguments),
+                world.call(Call(name, arguments)),
+                flows,
+                name,
+                {key: Slot(key, value, value=value) for key, value in arguments.items()},
+            )
+            for name, arguments, flows in turn
+        )
+        for turn in calls
+    )
+    plan = Plan((PlannedTurn((), ()), PlannedTurn((), ())))
+    assert references(load("desk").tools(), Draft(plan, state, turns), 1) == ["the one with seminar"]
+
+
+def test_an_option_that_a_description_lists_is_said_in_a_user_s_own_words() -> None:
+    mode = Parameter("mode", {"type": "string"}, description="One of w, l.", options=("w", "l"))
+    tools = {"count": Tool("count", "Desk", "Counts.", (mode,))}
+    slots = {"mode": Slot("mode", "w", value="w")}
+    bound = BoundCall(
+        Call("count", {"mode": "w"}), Result("3", 3), {"mode": Flow("user")}, "count", slots
+    )
+    (value,) = user_values(tools, [bound])
+    assert value.free

@@ -8,7 +8,7 @@ from typing import Any
 
 from bench.fixtures.llm_stub import Script, Stub
 from rods.analysis.profile import profile
-from rods.config import Endpoint
+from rods.config import Endpoint, Gates
 from rods.daemon.authors.base import Assignment
 from rods.daemon.authors.llm.questions import Asker
 from rods.environments.base import Environment
@@ -31,9 +31,12 @@ async def asker_at(
 def assignment(
     task: Task | None = None, environment: Environment | None = None, attempt: int = 1
 ) -> Assignment:
+    """Whose plans need not have the root's shape."""
     task = task or seed("base")
     environment = environment or load("desk")
-    return Assignment("1-x", 0, task, task, 1, attempt, profile=profile(environment, task))
+    shape = profile(environment, task)
+    free = Gates(profile=False)
+    return Assignment("1-x", 0, task, task, 1, attempt, limits=free, profile=shape)
 
 
 def playing(function: str, **more: Any) -> Script:
