@@ -83,6 +83,15 @@ class Pinned(BaseModel):
     @field_validator("tools")
     @classmethod
     def _as_json(cls, tools: list[JsonObject]) -> list[JsonObject]:
+        names: set[str] = set()
+        for number, tool in enumerate(tools):
+            if not (isinstance(name := tool.get("name"), str) and name):
+                raise ValueError(f"tool {number} has no name")
+            if not isinstance(tool.get("inputSchema"), dict):
+                raise ValueError(f"{name!r} has no inputSchema that is an object")
+            if name in names:
+                raise ValueError(f"{name!r} is listed twice, and a call names one")
+            names.add(name)
         try:
             orjson.dumps(tools)
         except TypeError as error:  # a default of 2^80, say

@@ -75,6 +75,7 @@ def check_environment(
     called again. `tell` gets a line before it begins, where calls wait for another process, and one
     every few seconds. Only for the main thread.
     """
+    began = time.monotonic()
     environment = environments.load(name)
     tasks = list(tasks)
     about = content_id([name, environment.hash, *(task.id for task in tasks)])
@@ -96,7 +97,7 @@ def check_environment(
             f"{len(states) * WORLDS * tools * calls:,} calls that another process answers; ends "
             f"within {seconds:g} s (--seconds)"
         )
-    began = time.monotonic()
+    begun = len(probe.done)
 
     def tick(*_: object) -> None:
         passed = time.monotonic() - began
@@ -116,6 +117,8 @@ def check_environment(
         if stopped.number != signal.SIGALRM:
             raise
         Interrupted.latest = None
+        if len(probe.done) == begun:  # it would be so again
+            probe.skip(seconds)
         # what does not wait is quick, and may be mended without another hash
         if environment.features.waits:
             with suppress(OSError):  # a full disk: it begins anew
@@ -732,7 +735,7 @@ class Probe:
         self.comparable = False  # two runs of the same calls were seen to agree
         self.control = ""  # the one that asks now
         # what is tried now, and by which control and tool
-        self.place = "the description"
+        self.place = self.doing = "the description"
         self.asking = ""
         # tools that are asked no more: a call had to be cut off, or all took too long
         self.hung: set[str] = set()
@@ -744,10 +747,19 @@ class Probe:
     def once(self, place: str, act: Callable[[], None]) -> None:
         """Does what is to be done at a place, unless it was done before."""
         if place not in self.done:
-            self.place = place
+            self.place = self.doing = place
             self.sound = len(self.faults)
             act()
             self.done.append(place)
+
+    def skip(self, seconds: float) -> None:
+        """Is done with what alone takes longer than the time that it was given."""
+        del self.faults[self.sound :]
+        what = f"{self.doing} takes longer than {seconds:g} s: it was left out"
+        remedy = "give it longer (--seconds), or make its tools answer sooner"
+        self.fault(self.environment.name, "", what, remedy)
+        self.done.append(self.doing)
+        self.sound = len(self.faults)
 
     def found(self) -> JsonObject:
         """What was found where it is done, for `go_on`."""
