@@ -187,8 +187,10 @@ def _replayed(probe: "Probe", task: Task) -> None:
 def _sampled(
     probe: "Probe", place: str, state: State, tasks: Sequence[Task], random_seed: int
 ) -> None:
-    calls = script(probe, state, tasks, random_seed)
-    probe.scripts[place] = [call.as_json() for call in calls]
+    try:
+        script(probe, state, tasks, random_seed)
+    finally:  # one that is cut short is better than none
+        probe.scripts[place] = [call.as_json() for call in probe.drawn]
 
 
 def probe_state(probe: "Probe", state: State, calls: list[Call], place: str = "") -> None:
@@ -296,7 +298,7 @@ def script(
     tools = list(probe.environment.tools().values())
     steps: list[Call | Tool] = [call for task in tasks[:2] for call in task.goal_calls]
     steps += [tool for _ in range(rounds) for tool in rng.sample(tools, len(tools))]
-    calls: list[Call] = []
+    calls = probe.drawn = []
     before = sum(probe.seconds["call"])
     least = len(steps) - (rounds - 1) * len(tools)
     for number, step in enumerate([*steps, *tools]):
@@ -720,6 +722,7 @@ class Probe:
         self.done: list[str] = []  # what is done with
         self.sound = 0  # faults that were found there
         self.scripts: dict[str, list[JsonObject]] = {}  # the calls of a state, by its place
+        self.drawn: list[Call] = []  # the latest of them
         self.refused: set[str] = set()  # tools that have answered, though with an error
         self.features = environment.features
         self.faults: list[Fault] = []

@@ -104,6 +104,7 @@ def test_a_check_says_what_it_will_do_and_how_far_it_is_and_ends_in_time(
     tmp_path, monkeypatch
 ):
     monkeypatch.setenv("RODS_CACHE", str(tmp_path))
+    monkeypatch.setattr("rods.worlds.checking.environments.PROGRESS", 600.0)  # of this clock alone
     told: list[str] = []
     passed = chain([0.0], repeat(3.0, 60), repeat(700.0))
     clock = SimpleNamespace(monotonic=lambda: next(passed), perf_counter=time.perf_counter)
@@ -127,6 +128,7 @@ def test_a_check_that_was_cut_short_says_what_it_knows_of_each_tool_and_goes_on(
     tmp_path, monkeypatch
 ):
     monkeypatch.setenv("RODS_CACHE", str(tmp_path))
+    monkeypatch.setattr("rods.worlds.checking.environments.PROGRESS", 600.0)  # of this clock alone
 
     def checked(calls):
         passed = chain([0.0], repeat(3.0, calls), repeat(700.0))
