@@ -522,13 +522,9 @@ def read_tasks(path: Path) -> list[AnyTask]:
             tasks.append(task)
     if faults:
         (number, what, remedy), *others = faults
-        also = ", ".join(str(line) for line, *_ in others[:MOST_NAMED])
-        more = f" and {len(others) - MOST_NAMED} more" if len(others) > MOST_NAMED else ""
-        raise UserError(
-            f"{what} (lines {also}{more} are at fault, too)" if also else what,
-            where=f"{path}:{number}",
-            remedy=remedy,
-        )
+        also = [line for line, *_ in others[:MOST_NAMED]]
+        too = f" (at fault too, of {len(others)} lines: {also})" if also else ""
+        raise UserError(what + too, where=f"{path}:{number}", remedy=remedy)
     return tasks
 
 

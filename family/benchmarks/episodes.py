@@ -232,7 +232,7 @@ async def play(
                 await episode(task, sample, before)
             except (RodsError, OSError):  # of the policy, or of the folder: so it is with all
                 raise
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 one item must not end the others
                 log.warning("an item broke", task=task.id, exc_info=True)
                 stopped[f"{maker.identifier(task)} broke: {error!r}"] += 1
             finally:

@@ -25,7 +25,7 @@ from rods.canonical import JsonObject, only
 from rods.commands import Json
 from rods.console.output import print_result
 from rods.environments import registry
-from rods.errors import EXIT_FAILED, EXIT_OK, RefusedError, RodsError, UserError
+from rods.errors import EXIT_FAILED, EXIT_OK, RefusedError, UserError
 from rods.files import made_whole, read_toml, unpacked_lines
 from rods.functions import named_function
 from rods.tasks import read_tasks
@@ -103,9 +103,10 @@ class _Tables:
         """Around what one row, or one file of them, may break over."""
         try:
             yield
-        except (ArithmeticError, LookupError, TypeError, ValueError, OSError, RodsError) as error:
-            why = str(error) if isinstance(error, RodsError) else f"{where}: {error!r}"
-            self.left_out[why] = None
+        except UserError as error:
+            self.left_out[str(error)] = None
+        except (LookupError, TypeError, ValueError) as error:
+            self.left_out[f"{where}: {error!r}"] = None
 
     def tasks(self) -> Iterator[Row]:
         for member in self.state.active.values():
@@ -169,11 +170,10 @@ class _Tables:
             groups = {record["index"]: record for record in step.records}
             with self._leaving_out(path):
                 for number, line in enumerate(unpacked_lines(path) if path.is_file() else (), 1):
-                    row: Row = {}
                     with self._leaving_out(f"{path}:{number}"):
                         trace = orjson.loads(line)
                         rollout = groups[trace["slot"]]["rollouts"][trace["rollout"]]
-                        row = {
+                        yield {
                             "attempt": step.attempt,
                             "step": step.step,
                             **only(
@@ -182,25 +182,20 @@ class _Tables:
                             "reward": rollout["reward"],
                             "record": trace,
                         }
-                    if row:
-                        yield row
 
     def chats(self) -> Iterator[Row]:
         for row in self.traces():
-            chat: Row = {}
             with self._leaving_out(f"a trace of step {row['step']}"):
                 task = self.state.task(row["task"])
                 by_name = self.run.environments.load(task.environment.name).tools()
                 tools = [
                     {"type": "function", "function": by_name[name].schema()} for name in task.tools
                 ]
-                chat = {
+                yield {
                     **only(row, ("step", "slot", "rollout", "task", "end", "reward")),
                     "tools": orjson.dumps(tools).decode(),
                     "messages": row["record"]["messages"],
                 }
-            if chat:
-                yield chat
 
 
 def _write(path: Path, rows: Iterable[Row]) -> int:

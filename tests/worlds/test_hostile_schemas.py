@@ -65,11 +65,11 @@ def test_a_tool_is_shown_and_tried_whatever_its_argument_is_said_to_be(schema: o
 @pytest.mark.parametrize(
     ("tools", "what"),
     [
-        ([{"name": "a", "inputSchema": {}}, {"name": "a", "inputSchema": {}}], "'a' is listed twice"),
+        ([{"name": "a", "inputSchema": {}}, {"name": "a", "inputSchema": {}}], "name of its own"),
         ([{"name": "a", "inputSchema": True}], "'a' has no inputSchema"),
         ([{"name": "a"}], "'a' has no inputSchema"),
-        ([{"name": 5, "inputSchema": {}}], "tool 0 has no name"),
-        ([{"inputSchema": {}}], "tool 0 has no name"),
+        ([{"name": 5, "inputSchema": {}}], "name of its own"),
+        ([{"inputSchema": {}}], "name of its own"),
         ([{"name": "a", "inputSchema": {"default": 2**80}}], "no JSON that every reader takes"),
     ],
 )

@@ -25,7 +25,7 @@ import orjson
 from rods.analysis.sampling import Sampler, illegal
 from rods.analysis.schemas import Checker, tool_faults
 from rods.calls import Call
-from rods.canonical import JsonMapping, JsonObject, canonical, content_id, keyed_random
+from rods.canonical import JsonMapping, JsonObject, canonical, content_id, keyed_random, only
 from rods.composing.catalogue import catalogue_for
 from rods.composing.records import ComposeError
 from rods.deadlines import ALL_CALLS, ALL_CALLS_WAITED, SLOW_CALL, WORLD_CHECKED
@@ -52,7 +52,9 @@ PROGRESS = 5.0  # seconds between two words about how far it is
 # calls of a tool that end what serves it, before it is asked no more: each costs a start
 BREAKS = 3
 STATES = 4  # states borrowed from the given tasks, besides the empty one
-KEPT = ("reached", "refused", "raises", "lenient", "hung")  # sets of a probe that outlive it
+# fields of a probe that outlive it; `SETS` are lists in JSON
+SETS = ("reached", "refused", "raises", "lenient", "hung")
+KEPT = ("done", "notes", "calls", "tried", "comparable", *SETS)
 RETURN = "return a Result with an error instead"  # of raising
 State = JsonMapping | None
 Reply = tuple[str, str | None]  # text and error
@@ -117,13 +119,11 @@ def check_environment(
         if stopped.number != signal.SIGALRM:
             raise
         Interrupted.latest = None
-        if len(probe.done) == begun:  # it would be so again
-            probe.skip(seconds)
         # what does not wait is quick, and may be mended without another hash
         if environment.features.waits:
             with suppress(OSError):  # a full disk: it begins anew
                 kept.parent.mkdir(parents=True, exist_ok=True)
-                kept.write_bytes(orjson.dumps(probe.found()))
+                kept.write_bytes(orjson.dumps(probe.found(seconds, begun), default=list))
         probe.fault(
             name,
             "",
@@ -140,87 +140,61 @@ def check_environment(
 
 
 def _probe_all(probe: "Probe", name: str, tasks: list[Task], states: list[State]) -> None:
+    environment = probe.environment
     with probe.guarded(name, "tools"):
-        for tool_name, tool in probe.environment.tools().items():
+        for tool_name, tool in environment.tools().items():
             probe.read(tool_name, tool)
-    probe.once("the description", lambda: _described(probe, name))
+    if probe.begins("the description"):
+        with probe.guarded(name, "tools"):
+            _identity(probe, name)
+        with probe.guarded(name, "catalogue"):
+            _catalogue(probe, name)
+        # else nothing hangs here
+        for tool_name, argument, what in () if environment.features.waits else runaways(name):
+            probe.fault(
+                tool_name,
+                argument,
+                what,
+                "bound the argument, or run the tool in a worker that can be killed",
+            )
     for number, task in enumerate(tasks, 1):
-        probe.once(f"task {number} of {len(tasks)}", partial(_replayed, probe, task))
+        if probe.begins(f"task {number} of {len(tasks)}"):
+            with probe.guarded(f"task {task.id}"):
+                reasons = replay(environment, task)
+                for reason in reasons:
+                    probe.fault(
+                        f"task {task.id}",
+                        "goal.calls",
+                        str(reason),
+                        "mend the task or the environment",
+                    )
+                if not reasons:
+                    probe.reached |= {call.name for call in task.goal_calls}
+                    probe.twins.look(environment, task, f"task {task.id}")
     for number, state in enumerate(states):
         place = f"state {number + 1} of {len(states)}"
-        own = [task for task in tasks if task.state == state]
         with probe.guarded(name, "reset" if number == 0 else "reset to a task's state"):
-            probe.once(place, partial(_sampled, probe, place, state, own, number))
-            calls = [Call.from_json(call) for call in probe.scripts.get(place, ())]
-            probe_state(probe, state, calls, place)
-
-
-def _described(probe: "Probe", name: str) -> None:
-    environment = probe.environment
-    # else nothing hangs here
-    found = () if environment.features.waits else runaways(name)
-    with probe.guarded(name, "tools"):
-        _identity(probe, name)
-    with probe.guarded(name, "catalogue"):
-        _catalogue(probe, name)
-    for tool_name, argument, what in found:
-        probe.fault(
-            tool_name,
-            argument,
-            what,
-            "bound the argument, or run the tool in a worker that can be killed",
-        )
-
-
-def _replayed(probe: "Probe", task: Task) -> None:
-    with probe.guarded(f"task {task.id}"):
-        reasons = replay(probe.environment, task)
-        for reason in reasons:
-            probe.fault(
-                f"task {task.id}", "goal.calls", str(reason), "mend the task or the environment"
-            )
-        if not reasons:
-            probe.reached |= {call.name for call in task.goal_calls}
-            probe.twins.look(probe.environment, task, f"task {task.id}")
-
-
-def _sampled(
-    probe: "Probe", place: str, state: State, tasks: Sequence[Task], random_seed: int
-) -> None:
-    try:
-        script(probe, state, tasks, random_seed)
-    finally:  # one that is cut short is better than none
-        probe.scripts[place] = [call.as_json() for call in probe.drawn]
+            if probe.begins(place):
+                script(probe, state, [task for task in tasks if task.state == state], number)
+            probe_state(probe, state, probe.scripts[place], place)
 
 
 def probe_state(probe: "Probe", state: State, calls: list[Call], place: str = "") -> None:
     """Holds the environment to all of its promises in one state, with these calls. Controls have
     the names of the functions below."""
     for check in CONTROLS:
-        control = check.__name__.strip("_")
-        probe.once(f"{place}, {control}", partial(_controlled, probe, check, state, calls, place))
-
-
-def _controlled(
-    probe: "Probe",
-    check: Callable[["Probe", State, list[Call]], None],
-    state: State,
-    calls: list[Call],
-    place: str,
-) -> None:
-    probe.place = place
-    probe.control = check.__name__.strip("_")
-    hung = -1
-    # two runs differ where a tool was given up half way: once more, without it
-    while hung != len(probe.hung):
-        hung = len(probe.hung)
-        before = len(probe.faults)
-        with probe.guarded(probe.environment.name, probe.control):
-            check(probe, state, calls)
-        if hung != len(probe.hung):
-            probe.faults[before:] = [
-                fault for fault in probe.faults[before:] if fault.control != probe.control
-            ]
+        probe.control = check.__name__.strip("_")
+        hung = -1 if probe.begins(place, probe.control) else len(probe.hung)
+        # two runs differ where a tool was given up half way: once more, without it
+        while hung != len(probe.hung):
+            hung = len(probe.hung)
+            before = len(probe.faults)
+            with probe.guarded(probe.environment.name, probe.control):
+                check(probe, state, calls)
+            if hung != len(probe.hung):
+                probe.faults[before:] = [
+                    fault for fault in probe.faults[before:] if fault.control != probe.control
+                ]
     probe.control = ""
 
 
@@ -288,6 +262,7 @@ def script(
     """Calls worth repeating: the tasks' own, `rounds` sampled ones of every tool that use what the
     world has shown, and one of each with its numbers at their highest. Where that takes longer than
     a world's share of the time, fewer rounds, but one at least."""
+    calls = probe.scripts[probe.place] = []  # one that is cut short is better than none
     rng = keyed_random(random_seed, "env check")
     sampler = Sampler(rng)
     sampler.learn("", state)
@@ -298,7 +273,6 @@ def script(
     tools = list(probe.environment.tools().values())
     steps: list[Call | Tool] = [call for task in tasks[:2] for call in task.goal_calls]
     steps += [tool for _ in range(rounds) for tool in rng.sample(tools, len(tools))]
-    calls = probe.drawn = []
     before = sum(probe.seconds["call"])
     least = len(steps) - (rounds - 1) * len(tools)
     for number, step in enumerate([*steps, *tools]):
@@ -618,9 +592,7 @@ def _refuses(probe: "Probe", ability: str, action: Callable[[], Any]) -> None:
     )
 
 
-def _cause(
-    calls: list[Call], seen: Call, differ: Callable[[list[Call]], bool]
-) -> tuple[str, str]:
+def _cause(calls: list[Call], seen: Call, differ: Callable[[list[Call]], bool]) -> tuple[str, str]:
     """The tool that has made the answer of `seen` another one, and by which answer that shows
     (empty: by its own): the last of the shortest beginning of `calls` for which answers `differ`.
     """
@@ -670,16 +642,8 @@ def _report(probe: "Probe", name: str, tasks: Sequence[Task]) -> CheckReport:
     for text in probe.twins.notes():
         probe.note(text)
     broke = {entry.partition(" ")[0] for entry in probe.raises} | probe.hung
-    verdicts = {
-        tool: "worked"
-        if tool in probe.reached
-        else "refused"
-        if tool in probe.refused
-        else "broke"
-        if tool in broke
-        else "not tried"
-        for tool in tools
-    }
+    met = {"worked": probe.reached, "refused": probe.refused, "broke": broke, "not tried": tools}
+    verdicts = {tool: next(word for word, names in met.items() if tool in names) for tool in tools}
     if untried := [tool for tool, verdict in verdicts.items() if verdict == "not tried"]:
         probe.note(f"not tried: {', '.join(untried)}")
     if unreached := sorted(set(tools) - probe.reached - set(untried)):
@@ -719,10 +683,9 @@ class Probe:
         self.environment = environment
         self.share = share  # seconds that the calls of a world may take
         self.twins = Twins()
-        self.done: list[str] = []  # what is done with
+        self.done = [""]  # what is done with
         self.sound = 0  # faults that were found there
-        self.scripts: dict[str, list[JsonObject]] = {}  # the calls of a state, by its place
-        self.drawn: list[Call] = []  # the latest of them
+        self.scripts: dict[str, list[Call]] = {}  # the calls of a state, by its place
         self.refused: set[str] = set()  # tools that have answered, though with an error
         self.features = environment.features
         self.faults: list[Fault] = []
@@ -738,7 +701,8 @@ class Probe:
         self.comparable = False  # two runs of the same calls were seen to agree
         self.control = ""  # the one that asks now
         # what is tried now, and by which control and tool
-        self.place = self.doing = "the description"
+        self.place = "the description"
+        self.doing = ""
         self.asking = ""
         # tools that are asked no more: a call had to be cut off, or all took too long
         self.hung: set[str] = set()
@@ -747,41 +711,41 @@ class Probe:
         self.spent: defaultdict[str, float] = defaultdict(float)
         self.patience = SLOW_CALL  # seconds that a call may take
 
-    def once(self, place: str, act: Callable[[], None]) -> None:
-        """Does what is to be done at a place, unless it was done before."""
-        if place not in self.done:
-            self.place = self.doing = place
-            self.sound = len(self.faults)
-            act()
-            self.done.append(place)
-
-    def skip(self, seconds: float) -> None:
-        """Is done with what alone takes longer than the time that it was given."""
-        del self.faults[self.sound :]
-        what = f"{self.doing} takes longer than {seconds:g} s: it was left out"
-        remedy = "give it longer (--seconds), or make its tools answer sooner"
-        self.fault(self.environment.name, "", what, remedy)
-        self.done.append(self.doing)
+    def begins(self, *place: str) -> bool:
+        """Whether what is to be done at a place, by a control, was not done before. What was begun
+        last is done then."""
+        self.done += [self.doing] if self.doing not in self.done else []
+        self.place = place[0]
+        self.doing = ", ".join(place)
         self.sound = len(self.faults)
+        return self.doing not in self.done
 
-    def found(self) -> JsonObject:
-        """What was found where it is done, for `go_on`."""
+    def found(self, seconds: float, begun: int) -> JsonObject:
+        """What was found where it is done, for `go_on`. Where that is no more than the `begun`
+        places, what alone takes longer than `seconds` is left out."""
+        faults = self.faults[: self.sound]
+        if len(self.done) == begun:
+            self.done.append(self.doing)
+            what = f"{self.doing} takes longer than {seconds:g} s: it was left out"
+            remedy = "make its tools answer sooner, or give it longer"
+            self.fault(self.environment.name, "", what, remedy)
+            faults.append(self.faults[-1])
+        self.notes += self.twins.notes()
         return {
-            "done": self.done,
-            "faults": [asdict(fault) for fault in self.faults[: self.sound]],
-            "notes": [*self.notes, *self.twins.notes()],
-            "scripts": self.scripts,
-            "calls": self.calls,
-            "tried": self.tried,
-            "comparable": self.comparable,
-            **{name: sorted(getattr(self, name)) for name in KEPT},
+            **only(vars(self), KEPT),
+            "faults": [asdict(fault) for fault in faults],
+            "scripts": {
+                place: [call.as_json() for call in calls] for place, calls in self.scripts.items()
+            },
         }
 
     def go_on(self, found: JsonObject) -> None:
         """Goes on behind what another one has `found`."""
+        self.faults = [Fault(**fault) for fault in found.pop("faults")]
+        for place, calls in found.pop("scripts").items():
+            self.scripts[place] = [Call.from_json(call) for call in calls]
         for name, value in found.items():
-            setattr(self, name, set(value) if name in KEPT else value)
-        self.faults = [Fault(**fault) for fault in found["faults"]]
+            setattr(self, name, set(value) if name in SETS else value)
 
     def read(self, name: str, tool: Tool, control: str = "") -> None:
         """Looks over a tool's document, and holds its results to it from now on."""

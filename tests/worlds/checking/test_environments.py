@@ -100,9 +100,7 @@ def test_a_broken_promise_is_found(name, where, word):
     assert all(fault.remedy for fault in report.faults)
 
 
-def test_a_check_says_what_it_will_do_and_how_far_it_is_and_ends_in_time(
-    tmp_path, monkeypatch
-):
+def test_a_check_says_what_it_will_do_and_how_far_it_is_and_ends_in_time(tmp_path, monkeypatch):
     monkeypatch.setenv("RODS_CACHE", str(tmp_path))
     monkeypatch.setattr("rods.worlds.checking.environments.PROGRESS", 600.0)  # of this clock alone
     told: list[str] = []

@@ -248,7 +248,8 @@ def test_a_ground_truth_that_no_longer_holds_is_a_fault_of_its_line(tmp_path):
     assert report.facts["tasks"] == 1 and report.facts["left as they were"] == 3
     right, *wrong_ones = lines.splitlines()
     assert orjson.loads(right)["id"] and wrong_ones == before[1:]
-    assert run(["data", "rehash", str(path), "--trust"]) == 1  # what is right is written all the same
+    # what is right is written all the same
+    assert run(["data", "rehash", str(path), "--trust"]) == 1
     assert path.read_bytes() == lines
 
 
