@@ -6,7 +6,7 @@ BIN := .venv/bin
 export PYTHON TORCH_INDEX
 unexport PYTHONDONTWRITEBYTECODE # containers set it; each process would compile all of torch and transformers anew
 
-.PHONY: help demo test test-slow test-all test-cpus lint docs bench faults llm-server llm-smoke mcp-servers openenv trackers verifiers verl tinker
+.PHONY: help demo test test-slow test-all test-cpus lint docs bench faults llm-server llm-smoke mcp-servers openenv trackers verifiers verl tinker newest
 help:
 	@echo "make demo   train a small policy with the daemon beside it; ends with a report (needs Python 3.11-3.14)"
 	@echo "make test   run the fast tests, in minutes; says how many it leaves out"
@@ -25,6 +25,7 @@ help:
 	@echo "make verifiers  set up verifiers in an environment of its own (800 MB) and test its adapter there"
 	@echo "make verl    the same for verl (2 GB)"
 	@echo "make tinker  the same for the Tinker cookbook (2 GB) and a server for its API (2 GB): thirty steps of a policy, too"
+	@echo "make newest  every dependency in its newest version, in an environment of its own (1 GB): the fast tests there"
 
 demo:
 	@sh console/setup.sh demo
@@ -112,6 +113,10 @@ tinker:
 	@OMP_NUM_THREADS=1 PYTHON=$(BIN)/python \
 	  "$$($(ENVIRONMENT) cookbook -e . torch tinker-cookbook==0.5.0 tinker==0.24.1)" \
 	  $(ADAPTER_TESTS)tinker_dataset.py tests/trainer/adapters/test_tinker_run.py
+
+newest:
+	@sh console/setup.sh dev
+	@$(BIN)/python bench/fixtures/newest.py
 
 llm-smoke:
 	@sh console/setup.sh dev

@@ -83,6 +83,12 @@ class Pinned(BaseModel):
     @field_validator("tools")
     @classmethod
     def _as_json(cls, tools: list[JsonObject]) -> list[JsonObject]:
+        names = {name for tool in tools if isinstance(name := tool.get("name"), str) and name}
+        if len(names) < len(tools):
+            raise ValueError("each tool needs a name of its own")
+        for tool in tools:
+            if not isinstance(tool.get("inputSchema"), dict):
+                raise ValueError(f"{tool['name']!r} has no inputSchema that is an object")
         try:
             orjson.dumps(tools)
         except TypeError as error:  # a default of 2^80, say

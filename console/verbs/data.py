@@ -70,8 +70,8 @@ def rehash_tasks(
     as_json: Json = False,
 ) -> int:
     """Write the hash of the installed environment into tasks, after a tool or its description has
-    changed, and their ids anew. Every ground truth is replayed first: where one no longer holds,
-    the file stays as it is. Exits 1 then.
+    changed, and their ids anew. Every ground truth is replayed first: a line where one no longer
+    holds, or that is no task, stays as it is and is named. Exits 1 then.
 
     Args:
         file: A JSONL file of tasks.
@@ -85,8 +85,7 @@ def rehash_tasks(
             remedy=f"`rods trainer fork {run} NEW` takes those that still hold into a new run",
         )
     report, lines = rehashed(file, Environments(trust=trust))
-    if report.ok:
-        write_whole(out or file, lines)
+    write_whole(out or file, lines)
     return print_checked(report, as_json)
 
 

@@ -34,10 +34,11 @@ from rods.environments.base import Instance
 from rods.episode.drivers import Job, run_episode
 from rods.episode.engine import NeedText, NeedVerdict, Reply, Trace, Verdict
 from rods.episode.model_thread import ModelThread
-from rods.errors import BudgetSpent, InfrastructureError, UserError
+from rods.errors import BudgetSpent, InfrastructureError, RodsError, UserError
 from rods.family.benchmarks.folder import Episode, Settings
 from rods.faults import NO_ANSWER
 from rods.llm import Client, Completion, Request, RequestRefused
+from rods.logs import log
 from rods.observations import present
 from rods.tasks import AnyTask
 
@@ -226,20 +227,30 @@ async def play(
             if stopped[SPENT]:
                 stopped[SPENT] += 1
                 continue
-            job = maker.job(task, before)
-            policy = replies(job, sample)
             playing += 1
-            trace = await run_episode(job, policy.reply)
-            playing -= 1
-            if trace.end == "infrastructure":
-                stopped[policy.trouble or job.trouble or "the environment's machinery failed"] += 1
-                if policy.trouble in NO_ANSWER:
-                    form = maker.settings.results_form
-                    done(Episode(maker.identifier(task), sample, form, None, policy.trouble))
-            else:
-                done(episode := maker.episode(job, sample, trace, policy.cut))
-                slots.ended(episode)
-            ended.set()
+            try:
+                await episode(task, sample, before)
+            except (RodsError, OSError):  # of the policy, or of the folder: so it is with all
+                raise
+            except Exception as error:  # noqa: BLE001 one item must not end the others
+                log.warning("an item broke", task=task.id, exc_info=True)
+                stopped[f"{maker.identifier(task)} broke: {error!r}"] += 1
+            finally:
+                playing -= 1
+                ended.set()
+
+    async def episode(task: AnyTask, sample: int, before: Episode | None) -> None:
+        job = maker.job(task, before)
+        policy = replies(job, sample)
+        trace = await run_episode(job, policy.reply)
+        if trace.end == "infrastructure":
+            stopped[policy.trouble or job.trouble or "the environment's machinery failed"] += 1
+            if policy.trouble in NO_ANSWER:
+                form = maker.settings.results_form
+                done(Episode(maker.identifier(task), sample, form, None, policy.trouble))
+        else:
+            done(played := maker.episode(job, sample, trace, policy.cut))
+            slots.ended(played)
 
     workers = [asyncio.create_task(worker()) for _ in range(min(in_flight, len(slots)))]
     try:

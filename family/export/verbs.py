@@ -8,6 +8,7 @@ column's type.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import fmean
 from typing import Annotated
@@ -24,7 +25,7 @@ from rods.canonical import JsonObject, only
 from rods.commands import Json
 from rods.console.output import print_result
 from rods.environments import registry
-from rods.errors import RefusedError, UserError
+from rods.errors import EXIT_FAILED, EXIT_OK, RefusedError, UserError
 from rods.files import made_whole, read_toml, unpacked_lines
 from rods.functions import named_function
 from rods.tasks import read_tasks
@@ -44,9 +45,10 @@ def export(
     *,
     format: Annotated[str, Parameter(help=FORMATS)] = "jsonl",
     as_json: Json = False,
-) -> None:
+) -> int:
     """Write tasks, variants, groups and kept traces of a run as tables, with a data card that
-    `datasets` reads, and the files of generated worlds as they lie in the run.
+    `datasets` reads, and the files of generated worlds as they lie in the run. Traces that cannot
+    be read, or told without their world, are named and left out; exits 1 then.
 
     Args:
         run: The run folder; for a benchmark's own format a JSONL file of tasks, too.
@@ -75,22 +77,36 @@ def export(
             }
             (part / "README.md").write_text(_card(tables, counts), encoding="utf-8")
             bring(tables.run.manifest["environments"], [tables.run.path], part)
+    left_out = list(tables.left_out) if tables else []
     print_result(
         as_json,
-        {"folder": folder, "format": format, "rows": counts},
+        {"folder": folder, "format": format, "rows": counts, "left_out": left_out},
+        (f"left out: {why}" for why in left_out),
         f"{folder}: {', '.join(f'{count} {name}' for name, count in counts.items())}",
     )
+    return EXIT_FAILED if left_out else EXIT_OK
 
 
 class _Tables:
-    """The rows of a run's tables (`TABLES`), a method each. What the card counts is known once they
-    were read."""
+    """The rows of a run's tables (`TABLES`), a method each. What the card counts, and why rows are
+    `left_out`, is known once they were read."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
         self.state = read_state(run)
         self.models: Counter[str] = Counter()
         self.prompts: Counter[str] = Counter()
+        self.left_out: dict[str, None] = {}
+
+    @contextmanager
+    def _leaving_out(self, where: object) -> Iterator[None]:
+        """Around what one row, or one file of them, may break over."""
+        try:
+            yield
+        except UserError as error:
+            self.left_out[str(error)] = None
+        except (LookupError, TypeError, ValueError) as error:
+            self.left_out[f"{where}: {error!r}"] = None
 
     def tasks(self) -> Iterator[Row]:
         for member in self.state.active.values():
@@ -152,28 +168,34 @@ class _Tables:
         for step in RunState(self.run, strict=True).steps():
             path = self.run.trace_file(step.step, step.attempt)
             groups = {record["index"]: record for record in step.records}
-            for line in unpacked_lines(path) if path.is_file() else ():
-                trace = orjson.loads(line)
-                yield {
-                    "attempt": step.attempt,
-                    "step": step.step,
-                    **only(trace, ("slot", "rollout", "task", "end", "resolved", "expected")),
-                    "reward": groups[trace["slot"]]["rollouts"][trace["rollout"]]["reward"],
-                    "record": trace,
-                }
+            with self._leaving_out(path):
+                for number, line in enumerate(unpacked_lines(path) if path.is_file() else (), 1):
+                    with self._leaving_out(f"{path}:{number}"):
+                        trace = orjson.loads(line)
+                        rollout = groups[trace["slot"]]["rollouts"][trace["rollout"]]
+                        yield {
+                            "attempt": step.attempt,
+                            "step": step.step,
+                            **only(
+                                trace, ("slot", "rollout", "task", "end", "resolved", "expected")
+                            ),
+                            "reward": rollout["reward"],
+                            "record": trace,
+                        }
 
     def chats(self) -> Iterator[Row]:
         for row in self.traces():
-            task = self.state.task(row["task"])
-            by_name = self.run.environments.load(task.environment.name).tools()
-            tools = [
-                {"type": "function", "function": by_name[name].schema()} for name in task.tools
-            ]
-            yield {
-                **only(row, ("step", "slot", "rollout", "task", "end", "reward")),
-                "tools": orjson.dumps(tools).decode(),
-                "messages": row["record"]["messages"],
-            }
+            with self._leaving_out(f"a trace of step {row['step']}"):
+                task = self.state.task(row["task"])
+                by_name = self.run.environments.load(task.environment.name).tools()
+                tools = [
+                    {"type": "function", "function": by_name[name].schema()} for name in task.tools
+                ]
+                yield {
+                    **only(row, ("step", "slot", "rollout", "task", "end", "reward")),
+                    "tools": orjson.dumps(tools).decode(),
+                    "messages": row["record"]["messages"],
+                }
 
 
 def _write(path: Path, rows: Iterable[Row]) -> int:

@@ -27,6 +27,7 @@ SEEN = 200  # values kept; the oldest give way
 # what may be the name of something in a text, and how many of them are kept
 _NAME = re.compile(r"[A-Za-z_-]*[0-9][\w-]*")
 MOST_NAMES = 20
+MOST = 1000  # characters, or entries, of a value that is drawn
 
 
 class Sampler:
@@ -68,14 +69,22 @@ class Sampler:
             if parameter.required or self.rng.random() < 0.5
         ]
         values = {
-            parameter.name: self.value(parameter.name, limits(parameter)) for parameter in chosen
+            parameter.name: self._drawn(parameter.name, limits(parameter)) for parameter in chosen
         }
         if highest:
             bounds = {parameter.name: limits(parameter).get("maximum") for parameter in chosen}
             values |= {name: bound for name, bound in bounds.items() if bound is not None}
         return Call(tool.name, values)
 
-    def value(self, name: str, schema: JsonMapping) -> Any:
+    def _drawn(self, name: str, schema: JsonMapping) -> Any:
+        try:
+            return self.value(name, schema)
+        # of a schema that is none, which `tool_faults` says
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+            return self.rng.choice(WORDS)
+
+    def value(self, name: str, schema: Any) -> Any:
+        schema = schema if isinstance(schema, Mapping) else {}  # true takes anything
         if "const" in schema:
             return schema["const"]
         if "enum" in schema:
@@ -96,7 +105,7 @@ class Sampler:
             return self.rng.choice(examples)
         kind = schema.get("type", "string")
         if kind == "array":
-            fewest = schema.get("minItems", 0)
+            fewest = min(schema.get("minItems", 0), MOST)
             count = self.rng.randint(fewest, max(fewest, min(schema.get("maxItems", 3), 3)))
             return [self.value(name, schema.get("items", {"type": "string"})) for _ in range(count)]
         if kind == "object":
@@ -127,7 +136,7 @@ class Sampler:
         if text := self._of_pattern(schema.get("pattern", "")):
             return text
         word = self.rng.choice(WORDS)
-        shortest = schema.get("minLength", 0)
+        shortest = min(schema.get("minLength", 0), MOST)
         longest = schema.get("maxLength", 40)
         return word.ljust(shortest, "x")[: max(longest, 0)]
 
@@ -161,6 +170,7 @@ def _branches(schema: JsonMapping) -> list[JsonObject]:
     parts = [*rest.pop("anyOf", ()), *rest.pop("oneOf", ())]
     if isinstance(schema.get("type"), list):
         parts = [{"type": kind} for kind in schema["type"]]
+    parts = [part for part in parts if isinstance(part, dict)]
     nulls = [part for part in parts if part.get("type") == "null"]
     others = [part for part in parts if part not in nulls]
     others.sort(key=lambda part: not {"enum", "const"} & part.keys())
@@ -181,11 +191,13 @@ def illegal(tool: Tool, sampler: Sampler) -> Iterator[tuple[str, str, Call]]:
                 yield "type", parameter.name, Call(tool.name, {**legal, parameter.name: wrong})
         schema = limits(parameter)
         beyond = [
-            schema[bound] + by for bound, by in (("maximum", 1), ("minimum", -1)) if bound in schema
+            schema[bound] + by
+            for bound, by in (("maximum", 1), ("minimum", -1))
+            if isinstance(schema.get(bound), int | float)
         ]
         if "enum" in schema and schema.get("type") == "string":
             beyond = ["no such option", *beyond]
-        elif "maxLength" in schema:
+        elif schema.get("maxLength", MOST) < MOST:
             beyond = ["x" * (schema["maxLength"] + 1), *beyond]
         for wrong in beyond:
             yield "bounds", parameter.name, Call(tool.name, {**legal, parameter.name: wrong})

@@ -12,7 +12,7 @@ from rods.canonical import JsonMapping
 from rods.dialects import NO_TOOLS, Parsed
 from rods.dialects.native import Native
 from rods.environments.base import Tool
-from rods.model_json import read_exact
+from rods.model_json import all_valid, read_exact
 from rods.observations import present
 
 
@@ -63,4 +63,4 @@ def reply_text(
         for name, arguments, *identifier in calls
     ]
     reply = {"content": content, **(reasoning or {}), **present(tool_calls=called or None)}
-    return orjson.dumps(reply).decode()
+    return orjson.dumps(all_valid(reply)).decode()

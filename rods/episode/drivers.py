@@ -112,15 +112,13 @@ class Running:
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:
-        """Around what world, user or goal answer. Raises InfrastructureError for whatever a job
-        that waits broke over: one episode's trouble with a server must not end the batch."""
+        """Around what world, user or goal answer. Raises InfrastructureError for whatever they
+        broke over: one episode's trouble must not end the batch."""
         try:
             yield
         except (InfrastructureError, UserError):
             raise
         except Exception as error:
-            if not self.job.slow:
-                raise
             log.warning("a player broke", task=self.job.task.id, exc_info=True)
             raise InfrastructureError(f"a player broke: {error!r}") from error
 

@@ -354,7 +354,9 @@ class Episode:
             results = tuple(
                 next(answers)
                 if there
-                else Result(f"no tool named {call.name}", error="unknown_tool")
+                else Result(
+                    f"no tool named {call.name}; call one that you were given", error="unknown_tool"
+                )
                 for call, there in zip(parsed.calls, visible, strict=True)
             )
             steps.append(StepTrace(reply.text, parsed.calls, results))

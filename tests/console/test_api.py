@@ -17,7 +17,10 @@ import pytest
 import rods
 import rods.dialects
 from rods.errors import UserError
+from rods.tasks import AnyTask
 from rods.worlds import desk
+from tests.environments import ENVIRONMENTS
+from tests.rods import toy_environment
 
 BIN = Path(sys.executable).parent
 PAGE = Path(__file__).parents[2] / "docs" / "api.md"
@@ -188,6 +191,33 @@ def test_one_exception_costs_its_rollout_and_not_the_evaluation(waits, error):
     assert [trace.end for (trace,) in found.traces].index("infrastructure") == 3
     whole = rods.evaluate(tasks[:3] + tasks[4:], lambda messages: "No.")
     assert found.progress == whole.progress and whole.errors == ()
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_world_that_raises_costs_its_rollout_and_not_the_evaluation(waits):
+    world = toy_environment.raising()
+    tasks = [
+        AnyTask.from_json(
+            toy_environment.record(
+                environment={"name": world.name, "hash": world.hash},
+                state={"counters": {"eggs": eggs}},
+                user={"script": [f"Hello {eggs}.", "Read it."]},
+            )
+        )
+        for eggs in range(4)
+    ]
+    call = '<tool_call>\n{"name": "read", "arguments": {"note_id": 999}}\n</tool_call>'
+
+    def policy(messages):
+        return call if messages[-1].content == "Hello 2." else "No."
+
+    async def slow(messages):
+        return policy(messages)
+
+    found = rods.evaluate(tasks, slow if waits else policy, environments=ENVIRONMENTS)
+    ends = [trace.end for (trace,) in found.traces]
+    assert ends == ["finished", "finished", "infrastructure", "finished"]
+    assert (found.broken, found.progress.tasks) == (1, 3)
 
 
 def test_a_policy_that_always_raises_is_told_why():

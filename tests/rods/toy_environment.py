@@ -172,6 +172,15 @@ class _Disturbed(World):
         return picture
 
 
+class _Late(World):
+    """Answers each count as it should, and only later by chance."""
+
+    def count(self, name: str, amount: int) -> Any:
+        counted = super().count(name, amount)
+        self.state["counters"]["chance"] = random.random()
+        return counted
+
+
 class _Raising(World):
     def call(self, call: Call) -> Result:
         return Result(str(getattr(self, call.name)(**call.arguments)))
@@ -248,6 +257,20 @@ def nondeterministic() -> Environment:
 
 def honestly_nondeterministic() -> Environment:
     return Toy("honestly_nondeterministic", _Random, features=Features(deterministic=False))
+
+
+def late() -> Environment:
+    return Toy("late", _Late)
+
+
+class _Timed(_Late):
+    def call(self, call: Call) -> Result:
+        signal.raise_signal(signal.SIGALRM)  # as if time had passed
+        return super().call(call)
+
+
+def timed() -> Environment:
+    return Toy("timed", _Timed, features=Features(waits=True))
 
 
 def leaking() -> Environment:

@@ -4,8 +4,11 @@ A batch of the cookbook's synchronous training is a step of the run. It is on re
 of its groups has its rewards, or has failed: before the cookbook trains on any of them.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tinker_cookbook.rl.types import Env, EnvGroupBuilder, Metrics, RLDataset, Trajectory
 
@@ -14,11 +17,16 @@ from rods.buffers.state import read_state
 from rods.tasks import AnyTask
 from rods.trainer.adapters.stream import DrawnTask, TaskStream, open_stream
 
+if TYPE_CHECKING:
+    from tinker_cookbook.rl.rollout_limits import TerminationRewardPolicy  # from 0.6 on
+
 
 class RunDataset(RLDataset):  # type: ignore[misc]
     """The batches of the run in `folder`, made from the file `config` where there is none.
     `group(task)` builds the task's environments; the rewards of a rollout, of its steps and of its
-    group, sum to one in `reward_range`."""
+    group, sum to one in `reward_range`. `termination`: the policy by which the training lowers
+    rewards of rollouts that met a limit, behind their groups' own (`Config.effective_termination()`
+    of the cookbook's); a group that it does not grade at all is recorded as lost."""
 
     def __init__(
         self,
@@ -27,7 +35,9 @@ class RunDataset(RLDataset):  # type: ignore[misc]
         *,
         config: Path | str | None = None,
         reward_range: tuple[float, float] = (0.0, 1.0),
+        termination: TerminationRewardPolicy | None = None,
     ) -> None:
+        self.termination = termination
         self.run = open_or_create(folder, config)
         self.group = group
         self.reward_range = reward_range
@@ -77,12 +87,15 @@ class _Drawn(EnvGroupBuilder):  # type: ignore[misc]
         rewards: list[tuple[float, Metrics]] = await self.group.compute_group_rewards(
             trajectory_group, env_group
         )
-        steps = [
-            sum(step.reward for step in trajectory.transitions) for trajectory in trajectory_group
-        ]
-        self.data.ended(
-            self.one, [before + last for before, (last, _) in zip(steps, rewards, strict=True)]
-        )
+        earned = []
+        policy = self.data.termination
+        for trajectory, (last, _) in zip(trajectory_group, rewards, strict=True):
+            total = sum(step.reward for step in trajectory.transitions) + last
+            if policy is not None and policy.zero_reward_on_limit:
+                cut = trajectory.stop_reason in policy.limit_stop_reasons
+                total = min(total, 0.0) if cut else total
+            earned.append(total)
+        self.data.ended(self.one, earned)
         return rewards
 
     async def cleanup(self) -> None:

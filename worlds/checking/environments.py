@@ -3,7 +3,8 @@
 It is asked to run the same calls twice, interleaved with others, across snapshots and forks, and to
 refuse what is wrong. Tasks, if given, lend their states and calls; without them calls are sampled
 from the schemas. A probe can show that a promise is broken, not that it always holds: the report
-says how many tools it reached.
+says of each tool whether it was reached. One that was cut short is gone on with when it is asked
+for again: what was found is kept in `user_cache` until then.
 """
 
 import copy
@@ -11,16 +12,20 @@ import math
 import signal
 import statistics
 import time
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from functools import partial
 from typing import Any, TypeVar
+
+import orjson
 
 from rods.analysis.sampling import Sampler, illegal
 from rods.analysis.schemas import Checker, tool_faults
 from rods.calls import Call
-from rods.canonical import JsonMapping, canonical, keyed_random
+from rods.canonical import JsonMapping, JsonObject, canonical, content_id, keyed_random, only
 from rods.composing.catalogue import catalogue_for
 from rods.composing.records import ComposeError
 from rods.deadlines import ALL_CALLS, ALL_CALLS_WAITED, SLOW_CALL, WORLD_CHECKED
@@ -30,6 +35,7 @@ from rods.environments.replay import Replayed
 from rods.environments.workers.worker import Overrun
 from rods.errors import BrokenEnvironment, InfrastructureError, Unsupported, UserError
 from rods.faults import CALL_ERRORS
+from rods.files import BULK, read_regular, user_cache
 from rods.gates.ground_truth import replay
 from rods.observations import present
 from rods.signals import Interrupted
@@ -46,6 +52,9 @@ PROGRESS = 5.0  # seconds between two words about how far it is
 # calls of a tool that end what serves it, before it is asked no more: each costs a start
 BREAKS = 3
 STATES = 4  # states borrowed from the given tasks, besides the empty one
+# fields of a probe that outlive it; `SETS` are lists in JSON
+SETS = ("reached", "refused", "raises", "lenient", "hung")
+KEPT = ("done", "notes", "calls", "tried", "comparable", *SETS)
 RETURN = "return a Result with an error instead"  # of raising
 State = JsonMapping | None
 Reply = tuple[str, str | None]  # text and error
@@ -64,13 +73,19 @@ def check_environment(
     that name, or its factory fails.
 
     `tasks` must be tasks of this environment; their ground truth must hold, and its calls are
-    probed with. After `seconds` it ends with what it has found. `tell` gets a line before it
-    begins, where calls wait for another process, and one every few seconds. Only for the main
-    thread.
+    probed with. After `seconds` it ends with what it has found, and goes on from there when it is
+    called again. `tell` gets a line before it begins, where calls wait for another process, and one
+    every few seconds. Only for the main thread.
     """
+    began = time.monotonic()
     environment = environments.load(name)
-    probe = Probe(environment)
     tasks = list(tasks)
+    about = content_id([name, environment.hash, *(task.id for task in tasks)])
+    kept = user_cache() / "env-check" / f"{about}.json"
+    probe = Probe(environment, seconds / WORLDS)
+    with suppress(FileNotFoundError, orjson.JSONDecodeError):  # a full disk has cut it
+        probe.go_on(orjson.loads(read_regular(kept, BULK)))
+        tell(f"goes on behind {', '.join(probe.done[-1:])}; without {kept} it begins anew")
     states = list[State]([None])
     for task in tasks:
         if task.state not in states and len(states) <= STATES:
@@ -84,7 +99,7 @@ def check_environment(
             f"{len(states) * WORLDS * tools * calls:,} calls that another process answers; ends "
             f"within {seconds:g} s (--seconds)"
         )
-    began = time.monotonic()
+    begun = len(probe.done)
 
     def tick(*_: object) -> None:
         passed = time.monotonic() - began
@@ -104,13 +119,20 @@ def check_environment(
         if stopped.number != signal.SIGALRM:
             raise
         Interrupted.latest = None
+        # what does not wait is quick, and may be mended without another hash
+        if environment.features.waits:
+            with suppress(OSError):  # a full disk: it begins anew
+                kept.parent.mkdir(parents=True, exist_ok=True)
+                kept.write_bytes(orjson.dumps(probe.found(seconds, begun), default=list))
         probe.fault(
             name,
             "",
             f"cut short after {seconds:g} s in {probe.place}{probe.asking}: what comes behind that "
             f"was not tried",
-            "give it longer (--seconds), or make its tools answer sooner",
+            "call it again, and it goes on from there; or give it longer (--seconds)",
         )
+    else:
+        kept.unlink(missing_ok=True)
     finally:
         signal.setitimer(signal.ITIMER_REAL, *timed)
         signal.signal(signal.SIGALRM, before)
@@ -120,46 +142,49 @@ def check_environment(
 def _probe_all(probe: "Probe", name: str, tasks: list[Task], states: list[State]) -> None:
     environment = probe.environment
     with probe.guarded(name, "tools"):
-        _identity(probe, name)
         for tool_name, tool in environment.tools().items():
             probe.read(tool_name, tool)
-    with probe.guarded(name, "catalogue"):
-        _catalogue(probe, name)
-    # else nothing hangs here
-    for tool_name, argument, what in () if environment.features.waits else runaways(name):
-        probe.fault(
-            tool_name,
-            argument,
-            what,
-            "bound the argument, or run the tool in a worker that can be killed",
-        )
-    twins = Twins()
+    if probe.begins("the description"):
+        with probe.guarded(name, "tools"):
+            _identity(probe, name)
+        with probe.guarded(name, "catalogue"):
+            _catalogue(probe, name)
+        # else nothing hangs here
+        for tool_name, argument, what in () if environment.features.waits else runaways(name):
+            probe.fault(
+                tool_name,
+                argument,
+                what,
+                "bound the argument, or run the tool in a worker that can be killed",
+            )
     for number, task in enumerate(tasks, 1):
-        probe.place = f"task {number} of {len(tasks)}"
-        with probe.guarded(f"task {task.id}"):
-            reasons = replay(environment, task)
-            for reason in reasons:
-                probe.fault(
-                    f"task {task.id}", "goal.calls", str(reason), "mend the task or the environment"
-                )
-            if not reasons:
-                probe.reached |= {call.name for call in task.goal_calls}
-                twins.look(environment, task, f"task {task.id}")
-    for text in twins.notes():
-        probe.note(text)
+        if probe.begins(f"task {number} of {len(tasks)}"):
+            with probe.guarded(f"task {task.id}"):
+                reasons = replay(environment, task)
+                for reason in reasons:
+                    probe.fault(
+                        f"task {task.id}",
+                        "goal.calls",
+                        str(reason),
+                        "mend the task or the environment",
+                    )
+                if not reasons:
+                    probe.reached |= {call.name for call in task.goal_calls}
+                    probe.twins.look(environment, task, f"task {task.id}")
     for number, state in enumerate(states):
-        probe.place = f"state {number + 1} of {len(states)}"
+        place = f"state {number + 1} of {len(states)}"
         with probe.guarded(name, "reset" if number == 0 else "reset to a task's state"):
-            calls = script(probe, state, [task for task in tasks if task.state == state], number)
-            probe_state(probe, state, calls)
+            if probe.begins(place):
+                script(probe, state, [task for task in tasks if task.state == state], number)
+            probe_state(probe, state, probe.scripts[place], place)
 
 
-def probe_state(probe: "Probe", state: State, calls: list[Call]) -> None:
+def probe_state(probe: "Probe", state: State, calls: list[Call], place: str = "") -> None:
     """Holds the environment to all of its promises in one state, with these calls. Controls have
     the names of the functions below."""
     for check in CONTROLS:
         probe.control = check.__name__.strip("_")
-        hung = -1
+        hung = -1 if probe.begins(place, probe.control) else len(probe.hung)
         # two runs differ where a tool was given up half way: once more, without it
         while hung != len(probe.hung):
             hung = len(probe.hung)
@@ -235,7 +260,9 @@ def script(
     rounds: int = ROUNDS,
 ) -> list[Call]:
     """Calls worth repeating: the tasks' own, `rounds` sampled ones of every tool that use what the
-    world has shown, and one of each with its numbers at their highest."""
+    world has shown, and one of each with its numbers at their highest. Where that takes longer than
+    a world's share of the time, fewer rounds, but one at least."""
+    calls = probe.scripts[probe.place] = []  # one that is cut short is better than none
     rng = keyed_random(random_seed, "env check")
     sampler = Sampler(rng)
     sampler.learn("", state)
@@ -246,8 +273,11 @@ def script(
     tools = list(probe.environment.tools().values())
     steps: list[Call | Tool] = [call for task in tasks[:2] for call in task.goal_calls]
     steps += [tool for _ in range(rounds) for tool in rng.sample(tools, len(tools))]
-    calls: list[Call] = []
+    before = sum(probe.seconds["call"])
+    least = len(steps) - (rounds - 1) * len(tools)
     for number, step in enumerate([*steps, *tools]):
+        if number >= least and sum(probe.seconds["call"]) - before > probe.share:
+            break
         call = step if isinstance(step, Call) else sampler.call(step, highest=number >= len(steps))
         calls.append(call)
         sampler.heard(call, probe.call(instance, call))
@@ -271,9 +301,14 @@ def _repeats(probe: "Probe", state: State, calls: list[Call]) -> None:
         return
     second = probe.replies(probe.fresh(state), calls)
     if (at := differs(first, second)) is not None:
+        seen = calls[at]
+
+        def differ(lived: list[Call]) -> bool:
+            one, other = (probe.replies(probe.fresh(state), [*lived, seen])[-1] for _ in range(2))
+            return one != other
+
         probe.fault(
-            calls[at].name,
-            "",
+            *_cause(calls[:at], seen, differ),
             "gave {!r} and then {!r} for the same history".format(*_apart(first[at], second[at])),
             "remove chance, clock and whatever instances share, or declare deterministic=False",
         )
@@ -299,9 +334,16 @@ def _isolation(probe: "Probe", state: State, calls: list[Call]) -> None:
         probe.call(second, opposite)
         beside += probe.replies(first, [call])
     if (at := differs(alone, beside)) is not None:
+        seen = calls[at]
+        opposite_calls = calls[: -at - 2 : -1]
+
+        def differ(lived: list[Call]) -> bool:
+            instance = probe.fresh(state)
+            probe.replies(probe.fresh(state), lived)
+            return probe.replies(instance, calls[: at + 1])[-1] != alone[at]
+
         probe.fault(
-            calls[at].name,
-            "",
+            *_cause(opposite_calls, seen, differ),
             "gave {!r} beside another instance, {!r} alone".format(*_apart(beside[at], alone[at])),
             "keep all state in the instance, none in the module or class",
         )
@@ -507,7 +549,8 @@ def _hints(probe: "Probe", state: State, calls: list[Call]) -> None:
 
     alone = felt(reads)
     liars = sorted(reads) if felt(set()) != alone else []
-    for name in [name for name in liars if felt(reads - {name}) != alone] or liars:
+    some = [f"some of {', '.join(liars[:SOME])}"] if liars else []  # which do it together
+    for name in [name for name in liars if felt(reads - {name}) != alone] or some:
         probe.fault(
             name,
             "",
@@ -549,6 +592,17 @@ def _refuses(probe: "Probe", ability: str, action: Callable[[], Any]) -> None:
     )
 
 
+def _cause(calls: list[Call], seen: Call, differ: Callable[[list[Call]], bool]) -> tuple[str, str]:
+    """The tool that has made the answer of `seen` another one, and by which answer that shows
+    (empty: by its own): the last of the shortest beginning of `calls` for which answers `differ`.
+    """
+    if not differ(calls):  # of no one tool
+        return seen.name, ""
+    shortest = bisect_left(range(len(calls)), True, key=lambda count: differ(calls[:count]))
+    cause = calls[shortest - 1].name if shortest else seen.name
+    return cause, "" if cause == seen.name else f"after it, {seen.name}"
+
+
 def differs(first: list[Reply], second: list[Reply]) -> int | None:
     """The first place in which the replies of two runs differ."""
     return next((at for at, (a, b) in enumerate(zip(first, second, strict=True)) if a != b), None)
@@ -585,7 +639,14 @@ def _report(probe: "Probe", name: str, tasks: Sequence[Task]) -> CheckReport:
     if lenient := sorted(probe.lenient):
         some = f"{', '.join(lenient[:SOME])}{' …' if len(lenient) > SOME else ''}"
         probe.note(f"wrong types are accepted for {len(lenient)} arguments: {some}")
-    if unreached := sorted(set(tools) - probe.reached):
+    for text in probe.twins.notes():
+        probe.note(text)
+    broke = {entry.partition(" ")[0] for entry in probe.raises} | probe.hung
+    met = {"worked": probe.reached, "refused": probe.refused, "broke": broke, "not tried": tools}
+    verdicts = {tool: next(word for word, names in met.items() if tool in names) for tool in tools}
+    if untried := [tool for tool, verdict in verdicts.items() if verdict == "not tried"]:
+        probe.note(f"not tried: {', '.join(untried)}")
+    if unreached := sorted(set(tools) - probe.reached - set(untried)):
         remedy = (
             "no given task calls them successfully"
             if tasks
@@ -604,6 +665,7 @@ def _report(probe: "Probe", name: str, tasks: Sequence[Task]) -> CheckReport:
         "tools": len(tools),
         "reached": len(probe.reached & set(tools)),
         "calls": probe.calls,
+        "verdicts": verdicts,
         **{
             f"{what}_us": round(1e6 * statistics.median(seconds), 1)
             for what, seconds in sorted(probe.seconds.items())
@@ -617,14 +679,20 @@ class Probe:
     """Asks one environment; whatever it does wrong becomes a fault, once each, and never an
     exception. Only what the `machinery` does wrong is raised."""
 
-    def __init__(self, environment: Environment) -> None:
+    def __init__(self, environment: Environment, share: float = math.inf) -> None:
         self.environment = environment
+        self.share = share  # seconds that the calls of a world may take
+        self.twins = Twins()
+        self.done = [""]  # what is done with
+        self.sound = 0  # faults that were found there
+        self.scripts: dict[str, list[Call]] = {}  # the calls of a state, by its place
+        self.refused: set[str] = set()  # tools that have answered, though with an error
         self.features = environment.features
         self.faults: list[Fault] = []
         self.notes: list[str] = []
         self.seconds: dict[str, list[float]] = defaultdict(list)
         self.reached: set[str] = set()
-        self.raises: set[tuple[str, type[Exception]]] = set()
+        self.raises: set[str] = set()  # tools, and the kind of exception
         self.lenient: set[str] = set()  # arguments for which a wrong type is accepted
         # of the tools that declare a schema of their results
         self.results: dict[str, Checker] = {}
@@ -634,6 +702,7 @@ class Probe:
         self.control = ""  # the one that asks now
         # what is tried now, and by which control and tool
         self.place = "the description"
+        self.doing = ""
         self.asking = ""
         # tools that are asked no more: a call had to be cut off, or all took too long
         self.hung: set[str] = set()
@@ -641,6 +710,42 @@ class Probe:
         # seconds that the calls of a tool took together
         self.spent: defaultdict[str, float] = defaultdict(float)
         self.patience = SLOW_CALL  # seconds that a call may take
+
+    def begins(self, *place: str) -> bool:
+        """Whether what is to be done at a place, by a control, was not done before. What was begun
+        last is done then."""
+        self.done += [self.doing] if self.doing not in self.done else []
+        self.place = place[0]
+        self.doing = ", ".join(place)
+        self.sound = len(self.faults)
+        return self.doing not in self.done
+
+    def found(self, seconds: float, begun: int) -> JsonObject:
+        """What was found where it is done, for `go_on`. Where that is no more than the `begun`
+        places, what alone takes longer than `seconds` is left out."""
+        faults = self.faults[: self.sound]
+        if len(self.done) == begun:
+            self.done.append(self.doing)
+            what = f"{self.doing} takes longer than {seconds:g} s: it was left out"
+            remedy = "make its tools answer sooner, or give it longer"
+            self.fault(self.environment.name, "", what, remedy)
+            faults.append(self.faults[-1])
+        self.notes += self.twins.notes()
+        return {
+            **only(vars(self), KEPT),
+            "faults": [asdict(fault) for fault in faults],
+            "scripts": {
+                place: [call.as_json() for call in calls] for place, calls in self.scripts.items()
+            },
+        }
+
+    def go_on(self, found: JsonObject) -> None:
+        """Goes on behind what another one has `found`."""
+        self.faults = [Fault(**fault) for fault in found.pop("faults")]
+        for place, calls in found.pop("scripts").items():
+            self.scripts[place] = [Call.from_json(call) for call in calls]
+        for name, value in found.items():
+            setattr(self, name, set(value) if name in SETS else value)
 
     def read(self, name: str, tool: Tool, control: str = "") -> None:
         """Looks over a tool's document, and holds its results to it from now on."""
@@ -666,8 +771,8 @@ class Probe:
                 "tighten the bounds of its arguments, and end every loop",
                 "runaway",
             )
-        elif (tool, type(error)) not in self.raises:
-            self.raises.add((tool, type(error)))
+        elif (entry := f"{tool} {type(error).__name__}") not in self.raises:
+            self.raises.add(entry)
             what = f"raised {type(error).__name__} ({str(error)[:120]}) on {on}"
             remedy = "mend the machinery" if _broken(error) else RETURN
             self.fault(tool, "", what, remedy, "errors")
@@ -743,8 +848,7 @@ class Probe:
                 "tighten the bounds of its arguments, or limit it in a worker",
             )
         self._form(call, result)
-        if result.error is None:
-            self.reached.add(call.name)
+        (self.refused if result.error else self.reached).add(call.name)
         return result
 
     def _account(self, tool: str) -> None:

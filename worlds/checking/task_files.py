@@ -98,7 +98,7 @@ def check_file(
     records = 0
     worlds = Worlds(environments)
     twins = Twins()
-    for number, record, broken in _records(path):
+    for number, _, record, broken in _records(path):
         records += 1
         faults_here = broken or record_faults(record)
         # an edited task: what else is wrong with it counts more, and is said first
@@ -134,14 +134,14 @@ def rehashed(path: Path, environments: Environments) -> tuple[CheckReport, bytes
     all else as it was.
 
     A hash may be missing, as in tasks that somebody writes by hand. Every ground truth is replayed;
-    one that no longer holds is a fault, and the bytes are then of no use. Raises UserError when the
-    file cannot be read.
+    where one no longer holds, or a line is no task, that is a fault, and the line stays as it was.
+    Raises UserError when the file cannot be read.
     """
     all_faults: list[Fault] = []
-    tasks: list[AnyTask] = []
-    hashes = ids = 0
+    lines: list[bytes] = []
+    hashes = ids = kept = 0
     worlds = Worlds(environments)
-    for number, record, faults_here in _records(path):
+    for number, line, record, faults_here in _records(path):
         fields = record if isinstance(record, dict) else {}
         old = fields.get("id")
         part = fields.get("environment")
@@ -149,16 +149,27 @@ def rehashed(path: Path, environments: Environments) -> tuple[CheckReport, bytes
             world = worlds[name]
             record.pop("id", None)
             hash = part.get("hash") if isinstance(world, tuple) else world.hash
-            hashes += part.get("hash") != hash
+            written = part.get("hash")
             part["hash"] = hash or ""
         faults_here = faults_here or record_faults(record)
         if not faults_here:
-            tasks.append(AnyTask.from_json(record))
-            ids += tasks[-1].id != old
-            faults_here += _world_faults(tasks[-1], worlds)
-        all_faults += [Fault(f"{path}:{number}", *fault) for fault in faults_here]
-    facts = {"tasks": len(tasks), "new hashes": hashes, "new ids": ids}
-    return CheckReport(str(path), tuple(_once(all_faults)), facts=facts), task_lines(tasks)
+            task = AnyTask.from_json(record)
+            faults_here += _world_faults(task, worlds)
+        if faults_here:
+            all_faults += [Fault(f"{path}:{number}", *fault) for fault in faults_here]
+            lines.append(line + b"\n")
+            kept += 1
+        else:
+            hashes += task.environment.hash != written
+            ids += task.id != old
+            lines.append(task_lines([task]))
+    facts = {
+        "tasks": len(lines) - kept,
+        "new hashes": hashes,
+        "new ids": ids,
+        **({"left as they were": kept} if kept else {}),
+    }
+    return CheckReport(str(path), tuple(_once(all_faults)), facts=facts), b"".join(lines)
 
 
 def _once(all_faults: Sequence[Fault]) -> list[Fault]:
@@ -174,18 +185,18 @@ def _once(all_faults: Sequence[Fault]) -> list[Fault]:
     return merged
 
 
-def _records(path: Path) -> Iterator[tuple[int, Any, list[Found]]]:
-    """The lines of a task file that are not blank: their number from 1, what stands there, and why
-    it is no JSON."""
+def _records(path: Path) -> Iterator[tuple[int, bytes, Any, list[Found]]]:
+    """The lines of a task file that are not blank: their number from 1, their bytes, what stands
+    there, and why it is no JSON."""
     with explained("cannot read the task file", path, "check the path"):
         lines = read_regular(path, BULK).split(b"\n")
     for number, line in enumerate(lines, start=1):
         if line.strip():
             try:
-                yield number, exact(line.decode()), []
+                yield number, line, exact(line.decode()), []
             except ValueError as error:
                 what = f"not JSON: {error}"
-                yield number, None, [("", what, "write one task as {…} on one line")]
+                yield number, line, None, [("", what, "write one task as {…} on one line")]
 
 
 def _report(

@@ -84,7 +84,7 @@ def check_world(
         probe.control = "reset"
         with probe.guarded(name, "reset"):
             calls = script(probe, state, random_seed=random_seed + number, rounds=ROUNDS)
-            probe_state(probe, state, calls)
+            probe_state(probe, state, calls, f"state {number}")
     probe.control = "errors"
     for seed in SEEDS if probe.comparable else ():
         with probe.guarded(name):

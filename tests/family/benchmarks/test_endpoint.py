@@ -9,10 +9,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import orjson
 import pytest
 
+from rods.episode.drivers import Job
+from rods.episode.engine import NeedText, Reply, Trace
 from rods.errors import UserError
-from rods.family.benchmarks.episodes import rendered_template
+from rods.family.benchmarks.episodes import Replies, Slots, play, rendered_template
+from rods.family.benchmarks.folder import Episode, Settings
+from rods.family.benchmarks.task_file import TaskMaker
+from rods.tasks import AnyTask
+from rods.worlds import desk
+from tests.environments import ENVIRONMENTS
 from tests.json_server import json_server
 
 
@@ -53,3 +61,30 @@ def test_one_that_keeps_it_passes_and_so_does_a_server_that_does_not_say() -> No
     asyncio.run(rendered_template("policy", [one], keeps_reasoning=True))  # gone
     # with reasoning, and without where that was rendered
     assert kept == ["/tokenize"] * 2 and silent == ["/tokenize"]
+
+
+def test_an_item_that_breaks_is_left_out_and_the_others_are_played() -> None:
+    tasks = desk.generate(7, 4, 0)
+    settings = Settings({"kind": "weights"}, protocol="hermes")
+
+    class Breaking(TaskMaker):
+        def job(self, task: AnyTask, before: Episode | None = None) -> Job:
+            if task == tasks[1]:
+                raise KeyError("an item")
+            return super().job(task, before)
+
+        def result(self, job: Job, trace: Trace) -> Any:
+            return [] if job.task != tasks[2] else orjson.dumps(object())
+
+    class Idle(Replies):
+        async def reply(self, need: NeedText) -> Reply:
+            return Reply("No.")
+
+    done: list[Episode] = []
+    maker = Breaking(ENVIRONMENTS, settings)
+    slots = Slots([(task, 0) for task in tasks], {})
+    left = asyncio.run(
+        play(lambda job, sample: Idle(), maker, slots, 1, done.append, lambda: False)
+    )
+    assert [episode.task for episode in done] == [tasks[0].id, tasks[3].id]
+    assert sorted(left.values()) == [1, 1] and any("KeyError('an item')" in why for why in left)

@@ -287,3 +287,10 @@ def test_weights_and_a_run_s_policy_play_by_their_own_chat_template(
         assert (settings.dialect, settings.chat_template_kwargs) == ("native", {"mood": "plain"})
         assert Path(settings.model) == folder.resolve()
         assert (family_in(settings.model, settings.family) is not None) == bool(template)
+
+
+def test_lone_surrogates_in_a_native_call_raise_nothing() -> None:
+    text = reply_text("a\ud800", [("lo\udcffok", '{"k": "\\ud800"}', "id\ud800")], {"r": "\ud800"})
+    assert Served().parse(text).error
+    text = reply_text("a\ud800", [("look", '{"k": "\ud800"}', "id")])
+    assert Served().parse(text).calls == (Call("look", {"k": "�"}),)

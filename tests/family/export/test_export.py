@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import shutil
 from pathlib import Path
 from typing import Any
@@ -104,6 +105,23 @@ def test_kept_traces_leave_as_conversations_with_their_tools(
         assert chat["messages"] == trace["record"]["messages"] and chat["reward"] == trace["reward"]
         tools = orjson.loads(chat["tools"])
         assert tools and all(tool["function"]["parameters"]["type"] == "object" for tool in tools)
+
+
+def test_a_trace_that_cannot_be_read_is_named_and_the_others_leave(
+    labelled: Path,  # noqa: F811
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    shutil.copytree(labelled, run := tmp_path / "spoilt")
+    first, second, *_ = sorted((run / "traces").rglob("*.gz"))
+    lines = gzip.decompress(first.read_bytes()).splitlines()
+    first.write_bytes(gzip.compress(b"\n".join([lines[0], b'{"slot": 99}', b"[", *lines[1:]])))
+    second.write_bytes(second.read_bytes()[:-20])
+    assert rods(["data", "export", str(run), str(tmp_path / "tables")]) == 1
+    said = capsys.readouterr().out
+    assert f"{first}:2" in said and f"{first}:3" in said and f"{second}: cannot be unpacked" in said
+    assert len(table(tmp_path / "tables", "traces")) >= len(lines)
+    assert table(tmp_path / "tables", "tasks") and table(tmp_path / "tables", "chats")
 
 
 def test_the_card_says_where_the_rows_come_from(finished_run: Path, exported: Path) -> None:

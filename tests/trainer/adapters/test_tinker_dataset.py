@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
@@ -24,3 +25,15 @@ class TestTinker(Forked):
     imports = IMPORTS
     trainer = "tests.trainer.adapters.tinker_given:train"
     late = False  # its synchronous training waits for its rollouts
+
+
+def test_what_a_limit_has_lowered_is_recorded_as_it_is_trained_on(tmp_path: Path) -> None:
+    limits = pytest.importorskip("tinker_cookbook.rl.rollout_limits")  # from 0.6 on
+
+    from tests.trainer.adapters.tinker_given import limited
+
+    policy = limits.TerminationRewardPolicy(zero_reward_on_limit=True)
+    recorded, trained = limited(tmp_path / "lowered", policy)
+    assert recorded == trained == [[0.5, 0.0, 1.0, 0.0]]
+    recorded, trained = limited(tmp_path / "plain", None)
+    assert recorded == trained == [[0.5, 0.25, 1.0, 0.75]]

@@ -87,6 +87,7 @@ def test_a_catalogue_that_cannot_be_read_is_a_fault_of_its_file(tmp_path, monkey
         ("misdescribed", "alias", "lists it as 'alias'"),
         ("misdescribed", "count", "lacks 'name' for"),
         ("neighbours", "count", "beside another instance"),
+        ("late", "count", "for the same history"),
         ("runaway", "power", "did not end"),
         ("runaway", "repeat", "a result of 20000"),
     ],
@@ -99,7 +100,9 @@ def test_a_broken_promise_is_found(name, where, word):
     assert all(fault.remedy for fault in report.faults)
 
 
-def test_a_check_says_what_it_will_do_and_how_far_it_is_and_ends_in_time(monkeypatch):
+def test_a_check_says_what_it_will_do_and_how_far_it_is_and_ends_in_time(tmp_path, monkeypatch):
+    monkeypatch.setenv("RODS_CACHE", str(tmp_path))
+    monkeypatch.setattr("rods.worlds.checking.environments.PROGRESS", 600.0)  # of this clock alone
     told: list[str] = []
     passed = chain([0.0], repeat(3.0, 60), repeat(700.0))
     clock = SimpleNamespace(monotonic=lambda: next(passed), perf_counter=time.perf_counter)
@@ -117,6 +120,36 @@ def test_a_check_says_what_it_will_do_and_how_far_it_is_and_ends_in_time(monkeyp
     )
     assert "cut short after 600 s in state 1 of 1, calls, " in report.faults[-1].what
     assert report.facts["calls"] == 61
+
+
+def test_a_check_that_was_cut_short_says_what_it_knows_of_each_tool_and_goes_on(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setenv("RODS_CACHE", str(tmp_path))
+    monkeypatch.setattr("rods.worlds.checking.environments.PROGRESS", 600.0)  # of this clock alone
+
+    def checked(calls):
+        passed = chain([0.0], repeat(3.0, calls), repeat(700.0))
+        clock = SimpleNamespace(monotonic=lambda: next(passed), perf_counter=time.perf_counter)
+        monkeypatch.setattr("rods.worlds.checking.environments.time", clock)
+        told = []
+        return check_environment(NAME + "timed", ENVIRONMENTS, seconds=600, tell=told.append), told
+
+    whole, _ = checked(10**6)
+    assert not list(tmp_path.rglob("*.json"))
+    first, _ = checked(4)
+    verdicts = first.facts["verdicts"].values()
+    assert len(verdicts) == 6 and 1 <= list(verdicts).count("not tried") < 6
+    assert any(note.startswith("not tried: ") for note in first.notes)
+    assert "it goes on from there" in first.faults[-1].remedy
+    reports = []
+    while not reports or list(tmp_path.rglob("*.json")):  # an end of a report, and no other
+        assert len(reports) < 20
+        reports.append(checked(400))
+    assert len(reports) > 1 and "goes on behind state 1 of 1" in reports[1][1][0]
+    last = reports[-1][0]
+    assert {fault.where for fault in last.faults} == {fault.where for fault in whole.faults}
+    assert "not tried" not in last.facts["verdicts"].values()
 
 
 def test_a_factory_that_fails_is_reported():

@@ -238,12 +238,19 @@ def test_a_ground_truth_that_no_longer_holds_is_a_fault_of_its_line(tmp_path):
         goal={"calls": [[{"name": "read", "arguments": {"note_id": 7}}], []]},
     )
     path.write_bytes(b"\n".join(map(orjson.dumps, (record(), wrong, {"schema": 1}))) + b"\n{")
-    report, _ = rehashed(path, ENVIRONMENTS)
+    before = path.read_bytes().splitlines()
+    report, lines = rehashed(path, ENVIRONMENTS)
     assert {(line, field) for line, field in fields(report)} >= {
         (2, "goal.calls"),
         (3, "environment"),
         (4, ""),
     }
+    assert report.facts["tasks"] == 1 and report.facts["left as they were"] == 3
+    right, *wrong_ones = lines.splitlines()
+    assert orjson.loads(right)["id"] and wrong_ones == before[1:]
+    # what is right is written all the same
+    assert run(["data", "rehash", str(path), "--trust"]) == 1
+    assert path.read_bytes() == lines
 
 
 def test_tasks_that_are_judged_at_the_end_are_looked_over(tmp_path):
