@@ -18,7 +18,7 @@ from rods.analysis.sampling import WORDS
 from rods.calls import Call
 from rods.canonical import frozen
 from rods.environments.base import Environment, Instance, Parameter, Result, Tool, value_of
-from rods.family.feedback.failures import pattern, shape
+from rods.family.feedback.failures import JSON_SHAPES, pattern, shape
 from rods.family.feedback.hints import tools_named
 from rods.tasks import AnyTask, Task
 
@@ -447,13 +447,10 @@ def witnesses(
     features = environment.features
     if not (features.fork and features.deterministic):
         return []
-    calling = [
-        task
-        for task in tasks
-        if isinstance(task, Task) and any(call.name == tool.name for call in task.goal_calls)
-    ]
-    rng.shuffle(calling)
-    tried = (_witness(environment, task, tool, words, shapes, rng) for task in calling[:WORLDS])
+    worlds = [task for task in tasks if isinstance(task, Task)]
+    rng.shuffle(worlds)
+    worlds.sort(key=lambda task: all(call.name != tool.name for call in task.goal_calls))
+    tried = (_witness(environment, task, tool, words, shapes, rng) for task in worlds[:WORLDS])
     return list(itertools.islice(filter(None, tried), WITNESSES))
 
 
@@ -508,17 +505,18 @@ def _witness(
     for call in calls:
         worlds.append(after := worlds[-1].fork())
         values.add_all((*call.arguments.items(), *leaves(after.call(call).value)))
-    for place, call in enumerate(calls):
-        if call.name != tool.name:
-            continue
+    own = [(place, call) for place, call in enumerate(calls) if call.name == tool.name]
+    others = ((len(calls), call) for call in plausible([tool], values, FILLED))
+    for place, call in own or others:
         spoilt = itertools.chain(
             ((worlds[place], changed) for changed in _reshaped(call, shapes, rng)),
-            ((worlds[before], call) for before in range(place - 1, -1, -1)),
+            ((worlds[before], call) for before in range(place, -1, -1)),
             ((worlds[place], changed) for changed in _misplaced(call, values, rng)),
         )
         for world, tried in itertools.islice(spoilt, TRIES):
             result = world.fork().call(tried)
             if result.error == "tool" and pattern(tried, result) == words:
+                values.add_all(tried.arguments.items())  # a title that stood for an id is looked up
                 return RefusedCall(task.id, world, tried, values, calls)
     return None
 
@@ -530,8 +528,9 @@ def _reshaped(
     for seen in shapes:
         for name, wanted in seen.items():
             value = call.arguments.get(name)
-            if not isinstance(value, str) or wanted == shape(value):
+            if value is None or wanted in (shape(value), *JSON_SHAPES.values()):
                 continue
+            value = str(value)
             for _ in range(FILLED):
                 # its own value inside the shape where it has room, else words that mean nothing
                 # here
