@@ -276,7 +276,9 @@ class Correcting:
         remedy = proposal.remedy
         tools = environment.tools()
         if remedy is None:
-            return ["it names no remedy, so it cannot be tried: look_up, first or argument"]
+            return [
+                "it names no remedy, so it cannot be tried: look_up, first or argument, else no"
+            ]
         if faults := remedy.faults(environment, tool, failure.mined.shapes):
             return faults
         about = f"{remedy.argument} {remedy.tool}"
@@ -376,7 +378,7 @@ async def propose(
         **_about(environment, tool, mined.pattern),
         "often": f"in {mined.rollouts} attempts at {len(mined.tasks)} tasks or more",
         "shapes": "\n".join(map(line, filter(None, shapes))) or "(none)",
-        "examples": _examples(asker, tool.group),
+        "examples": _examples(asker, tool),
         "objection": objection,
     }
     return await asker.ask_keyed(
@@ -428,8 +430,10 @@ def _about(environment: Environment, tool: Tool, pattern: str) -> Mapping[str, s
     }
 
 
-def _examples(asker: Asker, group: str) -> str:
-    """Three to five examples for tools of this class; general ones where the class has none."""
+def _examples(asker: Asker, tool: Tool) -> str:
+    """Examples for other tools of the class of `tool`; general ones where the class has none."""
+    name = "feedback_class_any"
     with suppress(ValueError, OSError):
-        return asker.template(load(f"feedback_class_{group}").name).text
-    return asker.template("feedback_class_any").text
+        name = load(f"feedback_class_{tool.group}").name
+    examples = asker.template(name).text.split("\n\n")
+    return "\n\n".join(one for one in examples if not one.startswith(f"Tool: {tool.name}\n"))

@@ -44,7 +44,7 @@ _NUMBER = re.compile(r"[-+]?[$€£]?\d[\d,.:/-]*%?")
 _CAPITALS = re.compile(r"(?<=[\w,] )[A-Z][\w'’-]*(?: [A-Z][\w'’-]*)*")
 _LETTERS = re.compile(r"[^\W\d_]+(?:_[^\W\d_]+)*")
 _DIGITS = re.compile(r"\d+")
-_JSON = {bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}
+JSON_SHAPES = {bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}
 
 
 @dataclass(slots=True)
@@ -146,7 +146,7 @@ def shape(value: Any) -> str:
     """What `value` looks like, at most `SHAPE_LENGTH` characters."""
     if isinstance(value, str):
         return _DIGITS.sub("9", _LETTERS.sub("a", " ".join(value[:READ].split())))[:SHAPE_LENGTH]
-    return _JSON.get(type(value), "null")
+    return JSON_SHAPES.get(type(value), "null")
 
 
 def failed_calls(pairs: Iterable[tuple[Call, Result]]) -> list[JsonObject]:

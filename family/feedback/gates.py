@@ -1,30 +1,30 @@
-"""What a text of feedback may hold: nothing that singles out a value, whoever knows it, and no
-order of calls. The rules, and what they leave open, stand in docs/feedback.md; the vocabulary in
-plain_words.txt, describing_words.txt and barred_words.txt."""
+"""What a text of feedback may add to documents and refusal: no value, no choice among few, no order
+of calls, and nothing that is known of the world outside. The rules, and what they leave open, stand
+in docs/feedback.md; plain_words.txt has the words of rules, general_words.txt those of English that
+name no thing of their own, barred_words.txt numbers and ranks."""
 
 import itertools
 import random
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from rods.analysis.containment import WORD, Text, is_small, key_of, leaves, stem, values_in
+from rods.analysis.containment import COMMON, WORD, Text, is_small, key_of, leaves, stem, values_in
 from rods.analysis.plausible_calls import KnownValues, documented, options, plausible
 from rods.analysis.sampling import WORDS
 from rods.calls import Call
 from rods.canonical import frozen
 from rods.environments.base import Environment, Instance, Parameter, Result, Tool, value_of
-from rods.family.feedback.failures import pattern, shape
+from rods.family.feedback.failures import JSON_SHAPES, pattern, shape
 from rods.family.feedback.hints import tools_named
 from rods.tasks import AnyTask, Task
 
 # characters of a text
 LONGEST = 300
 SHORTEST = 20
-MOST_WORDS = 30  # of a text
 APART = 3  # so many other words may stand among those of a value, which tell it all the same
 # A judge's four verdicts, and what each of them is of a text that may be shown (000 Appendix C.2).
 VERDICTS = {
@@ -35,25 +35,46 @@ VERDICTS = {
 }
 # values that prove nothing: no sentence can be made without them
 ORDINARY = ("and", "the", "not", "for", "with")
-_FORM = re.compile(r"(?:[A-Za-z0-9_ .,;:-]|(?<=[a-z])'s\b|(?<=s)'(?= ))*")
+_FORM = re.compile(r"(?:[A-Za-z0-9_ .,;:()-]|(?<=n)'t\b|(?<=[a-z])'(?:s|re|ll|ve)\b|(?<=s)'(?= ))*")
 _RUNS = re.compile(r"[.,;:-]{2,}|_{2,}|(?<=\w) (?=[.,;:])|[.,;:](?=\w)|-(?!\w)|(?<!\w)-")
+_ENDINGS = re.compile(r"'\w*|(?<=\d)-|-(?=\d)")  # of words, which no list of words has
 _TOKEN = re.compile(r"[A-Za-z0-9_]+")
-# Words of ranks and numbers where they are none: "at least", "look it up first.", "in order to".
-_IDIOMS = re.compile(
-    r"(?i)\b(?:at (?:least|most)|(?<=has )a (?:maximum|minimum)|in order to|two(?= different)"
-    r"|(?<!the )(?<!is )(?<!are )(?<!be )(?<!come )(?<!comes )first(?=[.,;]|$))"
-)
 _RULES = re.compile(
     r"(?i)\b(?:(?:in|of|from|see|that|as) the document|the document (?:gives|lists|explains)|this "
     r"error)\b"
 )
 # single out, behind those, unless a document or a result speaks
-_BY = "that|which|who|whose|where|with"
-_SPEAKS = r"(?! (?:the )?(?:document\b|\w+ (?:gives?|gave|lists?|returns?|returned|shows?)\b))"
-# may follow the name of a tool
-_DESCRIBED = r"(?! (?:returns|shows|lists|tells|gives|finds|does|may|can)\b)"
+_BY = "that|which|who|whose|where(?! (?:it|they|you)\\b)|with"
+_SPEAKS = (
+    r"(?! (?:are (?:documented|listed|supported|accepted)|(?:the )?(?:document\b"
+    r"|\w+ (?:gives?|gave|lists?|returns?|returned|shows?)\b)))"
+)
+# Commands a call, or says which comes before which.
+_ORDER = (
+    r"\b(?:call|calling|use|run|invoke|execute|try|do) (?:the )?{name}\b"
+    r"|\b(?:before|after|then|first) (?:calling |you call )?{name}\b"
+    r"|\b{name}\b(?:\(|,? (?:and )?then\b|, and\b| (?:first|before|after|in this)\b)"
+)
+_REFERS = frozenset(["it", "they", "them", "this", "these", "nothing", "you", "your"])
+# Nouns for one of few values where no document lists any.
+FEW = frozenset(
+    ["class", "kind", "level", "mode", "option", "priority", "sector", "status", "type", "unit"]
+)
+# Clauses that say something of such a noun, or say it of something.
+_SAYS = (
+    r"\b(?:{nouns})s? (?:is|are|was|has|have|had|means?|says?|must|should|shall|will|would|needs?"
+    r"|wants?|starts?|begins?|ends?|holds?|of|for|in which|in question|with|where|whose|that)\b"
+    r"|\b(?:is|are|be|means?|makes?|as|which|what) (?:[a-z]+ ){{0,2}}(?:{nouns})\b"
+    r"|\b(?:its|right|proper|correct|other|better) (?:{nouns})\b"
+)
+# A clause that ends so leaves out what it says of its subject: "two dots are".
+_ELLIPSIS = re.compile(
+    r"(?i)(?:^|[.;,] )"
+    r"(?!(?:[^.;,]* )?(?:what|where|which|whether|how|if|than|there|as|who|it|nobody) )"
+    r"[^.;,]* (?:is|are|does|would)(?=[.;,]|$)"
+)
 _QUANTITY = re.compile(
-    r"\b(?:(?:number|amount|length|letters?) of|(?:is|are|be|has|have|takes) one(?! of))\b"
+    r"\b(?:(?:number|amount|length|letters?) of|(?:is|are|be|has|have|takes|of) one(?! of))\b"
 )
 _OPPOSITES = {
     "old": "new",
@@ -66,8 +87,16 @@ _OPPOSITES = {
 _HUMPS = re.compile(r"(?<=[a-z])(?=[A-Z])|_")
 _EXAMPLES = re.compile(r"\(?\b(?:e\.g\.|for example|such as|like)[^.)]*\)?|'[^']*'|\"[^\"]*\"")
 _GLOSS = re.compile(r"'[^']+' (?:for|is|means|=) (\w+)")
-# other forms of a word end so, or are in the list
-_INFLECTED = ("s", "ed", "ing", "ion", "e", "y", "ly")
+
+
+def _phrases(name: str, more: str = "") -> re.Pattern[str]:
+    """Any of the expressions of a list of this folder, as whole words, and what follows it."""
+    lines = Path(__file__).with_name(f"{name}.txt").read_text(encoding="utf-8").splitlines()
+    return re.compile(rf"(?i)\b(?:{'|'.join(lines)})\b{more}")
+
+
+_IDIOMS = _phrases("idioms")  # with words of ranks and numbers that are none there
+_POINTING = _phrases("pointing", _SPEAKS)  # say what a value is, or means, outside of the tools
 _CHOICE = re.compile(r"\boptions(?: are)?: ([\w ,]+)", re.IGNORECASE)
 
 
@@ -86,9 +115,12 @@ class GroundTruthValues:
         ]
 
     def leaks(self, text: str, passages: Sequence[str]) -> list[str]:
-        """The words of `text` that tell values which none of `shown` tells: whole, in another form,
-        or word by word, close together in whatever order and with whatever endings."""
+        """The words of `text` that tell values which none of `passages` tells: whole, in another
+        form, or word by word, close together in whatever order and with whatever endings. A value
+        that is one plain word is told by no sentence that happens to need it."""
         whole = Text.of(text)
+        acrostics = _acrostics(text)
+        ordinary = set(map(stem, word_list("plain_words")))
         words = list(WORD.finditer(text))
         leaks = []
         stemmed = [stem(word[0]) for word in words]
@@ -96,6 +128,11 @@ class GroundTruthValues:
             (Text.of(part), [stem(word) for word in WORD.findall(part)]) for part in passages
         ]
         for value, parts in self._values:
+            key = value.casefold()
+            if parts.total() == 1 and parts.keys() <= ordinary:
+                continue
+            if len(key) > 2 and (key in acrostics or key[::-1] in acrostics):
+                leaks.append("something with the first or the last letters of its words")
             place = _together(parts, stemmed, APART)
             if place is None and not whole.contains_any_form(value):
                 continue
@@ -109,6 +146,19 @@ class GroundTruthValues:
         return leaks
 
 
+def _acrostics(text: str) -> set[str]:
+    """What the first letters, and the last ones, of the words of each clause make, and those of
+    successive sentences."""
+    clauses = [WORD.findall(clause) for clause in re.split(r"[.;:,]", text.casefold())]
+    made = {"".join(word[at] for word in words) for words in clauses for at in (0, -1)}
+    starts = "".join(words[0][0] for words in clauses if words)
+    return made | {
+        starts[first:end]
+        for first in range(len(starts))
+        for end in range(first + 3, 1 + len(starts))
+    }
+
+
 def feedback_faults(
     environment: Environment,
     tool: Tool,
@@ -120,32 +170,36 @@ def feedback_faults(
     """Why `text` may not be shown for refusals of `tool` with this pattern; empty where it may.
     `remedy`: the tool that its remedy names. The reasons tell a writer what to change, and none of
     the values that it must not know."""
-    words = WORD.findall(text)
     tools = [tool, *([remedy] if remedy else [])]
-    if not SHORTEST <= len(text) <= LONGEST or len(words) > MOST_WORDS:
-        allowed = f"it must have {SHORTEST} to {LONGEST}, and at most {MOST_WORDS}"
-        return [f"it has {len(text)} characters and {len(words)} words; {allowed}"]
+    if not SHORTEST <= len(text) <= LONGEST:
+        return [f"it has {len(text)} characters; it must have {SHORTEST} to {LONGEST}"]
     if not _FORM.fullmatch(text) or _RUNS.search(text):
-        return [
-            "it holds characters other than letters, single signs (. , ; : ' -) and single blanks"
-        ]
-    if others := (named := tools_named(environment, text)) - {
-        described.name for described in tools
-    }:
+        return ["it holds other characters than letters, single signs (. , ; : ' - ( )) and blanks"]
+    if others := tools_named(environment, text) - {described.name for described in tools}:
         return [f"it names {len(others)} tools beside {tool.name} and that of its remedy"]
+    for name in (described.name for described in tools):
+        if re.search(_ORDER.format(name=name), text, re.IGNORECASE):
+            return [f"it orders a call of {name}: say what the tool does, as '{name} may tell'"]
     refusal = re.sub(r"\{\w+\}|<\w+>", " ", pattern)
-    plain = text.rstrip(".")
+    plain = _ENDINGS.sub("", text).rstrip(".")
     for parameter, values in _choices(tools):
         if values and parameter.schema.get("type") != "array":  # of which all may be the value
             plain = re.sub(
-                r"(?:, (?:and |or )?| and | or )".join(map(re.escape, values)) + "$", "", plain
+                r"(?:,? (?:and |or )|, )".join(map(re.escape, values)) + r"\b", "", plain
             )
-    if odd := _odd(_IDIOMS.sub(lambda match: " " * len(match[0]), plain), tools, refusal):
+    free = _IDIOMS.sub(lambda match: " " * len(match[0]), plain)
+    if odd := _odd(free, _of_choices(free, tools, refusal), tools, refusal):
         some = ", ".join(map(repr, odd[:5]))
-        return [f"these are neither plain words nor words of the tool's document: {some}"]
-    if fault := _singled_out(plain, tools, refusal) or _ordered(text, named):
+        return [
+            f"these are numbers, ranks or names that the tool's document does not have, or more "
+            f"than a rule needs beside an argument with few values: {some}"
+        ]
+    related = " ".join(other.description for other in environment.tools().values())
+    fault = _apart(free, tools, refusal, _words(related))
+    if fault := fault or _singled_out(plain, tools, refusal):
         return [fault]
-    if leaks := truth.leaks(_RULES.sub(" ", text), [*map(_document, tools), refusal]):
+    shown = [*map(_document, tools), refusal]
+    if leaks := truth.leaks(_RULES.sub(" ", text), shown):
         some = " and ".join(map(repr, leaks[:3]))
         return [
             f"it says {some}, which may be a value of an argument and stands in no document: say "
@@ -154,50 +208,85 @@ def feedback_faults(
     return []
 
 
-def vocabulary(tools: Sequence[Tool], refusal: str) -> frozenset[str]:
-    """The words that a text may be made of, in any form: the plain ones, those of the refusal, and
-    those by which documents speak of tools and arguments, but for examples, listed values and what
-    booleans switch."""
-    parts = [refusal]
+def _nouns(tools: Sequence[Tool]) -> frozenset[str]:
+    """What arguments are called of which few values may be meant."""
+    last = (_HUMPS.split(parameter.name)[-1].casefold() for parameter, _ in _choices(tools))
+    return FEW.union(noun for noun in last if len(noun) > 2)
+
+
+def _of_choices(text: str, tools: Sequence[Tool], refusal: str) -> str:
+    """What of `text` may tell which of few values is meant, since a bit or two are enough for it:
+    all where the refusal is about such an argument, else the clauses that say something of one."""
+    if set(map(stem, _nouns(tools[:1]))) & set(map(stem, WORD.findall(refusal))):
+        return text
+    said = re.compile(_SAYS.format(nouns="|".join(sorted(_nouns(tools)))), re.IGNORECASE)
+    return " . ".join(clause for clause in re.split(r"[.;:,]", text) if said.search(clause))
+
+
+def _odd(text: str, narrow: str, tools: Sequence[Tool], refusal: str) -> list[str]:
+    """The tokens of `text` that are barred or no words, and those of `narrow` that are neither
+    plain words nor words of the documents of `tools`, but for examples, listed values and what
+    booleans switch; each once."""
+    spoken = _words(f"{refusal} {tools[0].description}")
+    barred = word_list("barred_words") - spoken
     limited = [parameter for parameter, _ in _choices(tools)]
-    for tool in tools:
-        parts += [tool.name, tool.description, *tool.parameter_names]
-        parts += [
-            parameter.description for parameter in tool.parameters if parameter not in limited
-        ]
-    parts += () if limited else word_list("describing_words")
-    words = _words(" ".join(_EXAMPLES.sub(" ", part) for part in parts))
-    barred = word_list("barred_words").difference(_words(f"{refusal} {tools[0].description}"))
-    return (word_list("plain_words") | words) - barred
-
-
-def _odd(text: str, tools: Sequence[Tool], refusal: str) -> list[str]:
-    """The tokens of `text` that are not in the vocabulary, each once."""
-    words = vocabulary(tools, refusal)
-    stems = set(map(stem, words))
-    barred = word_list("barred_words") - words
+    parts = [tool.description for tool in tools]
+    for parameter in (parameter for tool in tools for parameter in tool.parameters):
+        parts += [parameter.name, "" if parameter in limited else parameter.description]
+    words = word_list("plain_words") | spoken
+    words |= _words(" ".join(_EXAMPLES.sub(" ", part) for part in parts))
+    stems = set(map(stem, words - barred))
     names = {name for tool in tools for name in (tool.name, *tool.parameter_names)}
     tokens = set(_TOKEN.findall(" ".join([refusal, *(tool.description for tool in tools)])))
 
-    def admitted(match: re.Match[str]) -> bool:
-        token = match[0]
-        before = text[: match.start()].rstrip()
-        opens = not before or before[-1] in ".:;"
-        word = token.casefold()
-        if token in names or token in ("a", "s") or (opens and token == "A"):
+    def written(token: str, before: str) -> bool:
+        opens = not before or before[-1] in ".:;("
+        if token in names or token == "a" or (opens and token == "A"):
             return True
-        written = token.islower() or token in tokens or (opens and token[1:].islower())
-        form = word == (root := stem(word)) or word.endswith(_INFLECTED)
-        is_word = word in words or (form and root in stems and word not in barred)
-        return len(token) > 1 and token.isalpha() and written and is_word
+        word = token.islower() or token in tokens or (opens and token[1:].islower())
+        return word and token.isalpha() and len(token) > 1 and token.casefold() not in barred
 
-    return list(dict.fromkeys(match[0] for match in _TOKEN.finditer(text) if not admitted(match)))
+    odd = [
+        match[0]
+        for match in _TOKEN.finditer(text)
+        if not written(match[0], text[: match.start()].rstrip())
+    ]
+    odd += [
+        token
+        for token in _TOKEN.findall(narrow)
+        if len(token) > 1 and token not in names and stem(token) not in stems
+    ]
+    return list(dict.fromkeys(odd))
+
+
+def _apart(text: str, tools: Sequence[Tool], refusal: str, related: Set[str]) -> str:
+    """What a sentence of `text` speaks of that has words beyond the plain ones and those of
+    `related` tools, and none of the documents of `tools` or of the refusal."""
+    own = _words(
+        " ".join(
+            [refusal, *(f"{tool.name} {tool.description}" for tool in tools)]
+            + [name for tool in tools for name in tool.parameter_names]
+        )
+    ).union(name.casefold() for tool in tools for name in (tool.name, *tool.parameter_names))
+    spoken = set(map(stem, own - COMMON))
+    plain = set(map(stem, word_list("plain_words") | COMMON | own | related))
+    for sentence in re.split(r"[.;:]", text):
+        words = WORD.findall(sentence.casefold())
+        strange = [word for word in words if len(word) > 2 and stem(word) not in plain]
+        if strange and not any(word in _REFERS or stem(word) in spoken for word in words):
+            return (
+                f"it speaks of {strange[0]!r} in a sentence without a word of the tool, of its "
+                f"document or of the refusal: say what it has to do with them"
+            )
+    return ""
 
 
 def _singled_out(text: str, tools: Sequence[Tool], refusal: str) -> str:
-    """What `text` says of one of the values that a document lists; empty where it says nothing of
-    any."""
-    stems = set(map(stem, WORD.findall(text)))
+    """How `text` tells one value of several: by what its document lists, by another value, by
+    counting, by its letters or by what it means elsewhere; empty where it does not."""
+    words = WORD.findall(text)
+    initials = "".join(word[0] for word in words).casefold()
+    stems = set(map(stem, words))
     allowed = set(
         map(
             stem,
@@ -211,17 +300,28 @@ def _singled_out(text: str, tools: Sequence[Tool], refusal: str) -> str:
         about = _words(parameter.name) if values else frozenset()
         nouns |= about
         meant = _words(" ".join([*values, *_GLOSS.findall(parameter.description)]))
-        hinted = stems & {stem(word) for one in meant for word in (one, _OPPOSITES.get(one, one))}
-        if hinted - allowed or (hinted and stems & set(map(stem, about))):
+        hinted = stems & set(map(stem, meant))
+        opposed = stems & {stem(_OPPOSITES[word]) for word in meant & _OPPOSITES.keys()}
+        own = parameter in tools[0].parameters or opposed
+        if hinted - allowed or ((hinted or opposed) and own and stems & set(map(stem, about))):
             return (
                 f"it says some of what the document lists for {parameter.name}: say all, as it "
                 f"does, or none"
             )
-    if re.search(rf"(?<!which )\b(?:{'|'.join(nouns)}) (?:{_BY})\b{_SPEAKS}", text, re.IGNORECASE):
+        if any(len(value) > 2 and value.casefold() in initials for value in values):
+            return "the first letters of its words tell a value that a document lists"
+    called = "|".join(nouns)
+    before = "(?<!which )(?<!to the )"
+    if re.search(rf"(?i){before}\b(?:{called}) (?:{_BY})\b{_SPEAKS}", text):
         return "it points at one value among others: say what all of them have in common"
+    if equated := _POINTING.search(text) or _ELLIPSIS.search(text):
+        return f"it tells a value by what it is or means elsewhere: {equated[0]!r}"
     nouns = nouns.union(*(_words(name) for tool in tools for name in tool.parameter_names))
+    called = "|".join(nouns)
+    if re.search(rf"\b(?:is|are) (?:the|its) (?:{called})(?=[.,;]|$)", text, re.IGNORECASE):
+        return "it says what an argument is: say which form its values have"
     if re.search(
-        rf"\b(?:{'|'.join(nouns)})s? (?:earlier|longer|more|shorter|before (?!\w+ing\b))",
+        rf"\b(?:{called})s? (?:earlier|longer|more|shorter|before (?!\w+ing\b))",
         text,
         re.IGNORECASE,
     ):
@@ -229,14 +329,6 @@ def _singled_out(text: str, tools: Sequence[Tool], refusal: str) -> str:
     counted = _QUANTITY.search(text.casefold())
     if counted and not any(counted[0] in _document(tool).casefold() for tool in tools):
         return f"it tells a number by counting: {counted[0]!r}"
-    return ""
-
-
-def _ordered(text: str, named: Iterable[str]) -> str:
-    """What is wrong with how `text` speaks of tools by their names."""
-    for name in named:
-        if re.search(rf"(?<!\bas )(?<!perhaps )(?<!like )\b{name}\b{_DESCRIBED}", text):
-            return f"it orders a call of {name}: say what the tool does, as '{name} may tell'"
     return ""
 
 
@@ -355,13 +447,10 @@ def witnesses(
     features = environment.features
     if not (features.fork and features.deterministic):
         return []
-    calling = [
-        task
-        for task in tasks
-        if isinstance(task, Task) and any(call.name == tool.name for call in task.goal_calls)
-    ]
-    rng.shuffle(calling)
-    tried = (_witness(environment, task, tool, words, shapes, rng) for task in calling[:WORLDS])
+    worlds = [task for task in tasks if isinstance(task, Task)]
+    rng.shuffle(worlds)
+    worlds.sort(key=lambda task: all(call.name != tool.name for call in task.goal_calls))
+    tried = (_witness(environment, task, tool, words, shapes, rng) for task in worlds[:WORLDS])
     return list(itertools.islice(filter(None, tried), WITNESSES))
 
 
@@ -416,17 +505,18 @@ def _witness(
     for call in calls:
         worlds.append(after := worlds[-1].fork())
         values.add_all((*call.arguments.items(), *leaves(after.call(call).value)))
-    for place, call in enumerate(calls):
-        if call.name != tool.name:
-            continue
+    own = [(place, call) for place, call in enumerate(calls) if call.name == tool.name]
+    others = ((len(calls), call) for call in plausible([tool], values, FILLED))
+    for place, call in own or others:
         spoilt = itertools.chain(
             ((worlds[place], changed) for changed in _reshaped(call, shapes, rng)),
-            ((worlds[before], call) for before in range(place - 1, -1, -1)),
+            ((worlds[before], call) for before in range(place, -1, -1)),
             ((worlds[place], changed) for changed in _misplaced(call, values, rng)),
         )
         for world, tried in itertools.islice(spoilt, TRIES):
             result = world.fork().call(tried)
             if result.error == "tool" and pattern(tried, result) == words:
+                values.add_all(tried.arguments.items())  # a title that stood for an id is looked up
                 return RefusedCall(task.id, world, tried, values, calls)
     return None
 
@@ -438,8 +528,9 @@ def _reshaped(
     for seen in shapes:
         for name, wanted in seen.items():
             value = call.arguments.get(name)
-            if not isinstance(value, str) or wanted == shape(value):
+            if value is None or wanted in (shape(value), *JSON_SHAPES.values()):
                 continue
+            value = str(value)
             for _ in range(FILLED):
                 # its own value inside the shape where it has room, else words that mean nothing
                 # here

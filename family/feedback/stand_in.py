@@ -41,7 +41,8 @@ def feedback(asked: Asked) -> Answer:
     if unknown:
         category = "dependency_missing"
         kind = "explain_dependency"
-    return {"needed": "yes", "category": category, "type": kind, "shape": "", **chosen}
+    needed = "yes" if remedies else "no"
+    return {"needed": needed, "category": category, "type": kind, "shape": "", **chosen}
 
 
 def judge_feedback(asked: Asked) -> Answer:

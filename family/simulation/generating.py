@@ -21,7 +21,7 @@ from rods.analysis.schemas import fits, limits
 from rods.calls import Call
 from rods.canonical import JsonMapping, JsonObject, content_id, frozen, keyed_random
 from rods.conversations import Limits, Persona, Rubric
-from rods.environments.base import Tool, Tools
+from rods.environments.base import Parameter, Tool, Tools
 from rods.errors import UserError
 from rods.family.simulation.difficulty import Levels
 from rods.family.simulation.documents import SimulatedTool, ToolRepository
@@ -166,6 +166,52 @@ def open_task(
         system=said(f"system_{drawn.levels.system}"),
         limits=Limits(tool_turns, replies + asked),
     )
+
+
+def brings(tool: Tool, parameter: Parameter, value: Any) -> bool:
+    """Whether a result of `tool` may hold `value` for `parameter`: a field of that name, or of its
+    pattern, which the value fits; anything where no document says what results hold."""
+
+    def may(schema: JsonMapping, name: str) -> bool:
+        fields = schema.get("properties", {})
+        inner = [*fields.items(), (name, schema.get("items", {}))]
+        pattern = schema.get("pattern")
+        named = name and (parameter.name == name or f"_{parameter.name}".endswith(f"_{name}"))
+        return bool(
+            (named or (pattern and pattern == limits(parameter).get("pattern")))
+            and not schema.get("properties")
+            and fits(schema, value)
+        ) or any(may(part, key) for key, part in inner if part)
+
+    return not (tool.result or {}).get("properties") or may(tool.result or {}, "")
+
+
+def user_text(task: OpenTask) -> Text:
+    """All that the user of `task` says or knows."""
+    user = task.user
+    if isinstance(user, Persona):
+        return Text.of(" | ".join([user.query, user.intent, *user.knows.values(), *user.further]))
+    return Text.of(" | ".join(user.texts))
+
+
+def found_by_calls(task: OpenTask) -> list[Call]:
+    """The expected calls of `task`, with those of their values alone that no user has: an earlier
+    call finds them."""
+    heard = user_text(task)
+    later = [
+        Call(
+            call.name,
+            {name: value for name, value in call.arguments.items() if unheard(heard, value)},
+        )
+        for call in task.goal_calls[1:]
+    ]
+    return [call for call in later if call.arguments]
+
+
+def unheard(heard: Text, value: Any) -> bool:
+    """Whether a part of `value` stands in no form in what was heard."""
+    leaves = values_in(value)
+    return any(not isinstance(leaf, bool) and not heard.contains_any_form(leaf) for leaf in leaves)
 
 
 def said(section: str) -> str:

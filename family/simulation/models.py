@@ -18,7 +18,14 @@ from rods.episode.engine import Exchange, NeedCalls, NeedOutcome, Outcome
 from rods.episode.model_thread import ModelThread
 from rods.errors import BudgetSpent, InfrastructureError, UserError
 from rods.family.simulation import roles
-from rods.family.simulation.generating import DrawnTask, Errand, Wanted, offered, open_task
+from rods.family.simulation.generating import (
+    DrawnTask,
+    Errand,
+    Wanted,
+    found_by_calls,
+    offered,
+    open_task,
+)
 from rods.family.simulation.ledger import Ledger
 from rods.family.simulation.roles import Past, without_asking
 from rods.family.simulation.settings import SimulationSettings
@@ -119,6 +126,7 @@ class ModelWorld(OnlyCalled):
         self.tools = [tools[name] for name in task.tools]
         # of no tools: it knows nothing, and nothing contradicts it
         self.ledger = Ledger(documents.repository.tools if models.settings.ledger else {})
+        self.found = found_by_calls(task) if models.settings.ledger else []
         self.history: list[tuple[int, Call, Result]] = []
 
     def results(self, need: NeedCalls) -> list[Result]:
@@ -141,6 +149,7 @@ class ModelWorld(OnlyCalled):
                 past,
                 call,
                 known=self.ledger.things(),
+                found=self.found,
                 information=self.models.settings.tools_told,
             )
             objections = unobjected(partial(self.ledger.contradictions, call))

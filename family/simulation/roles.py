@@ -4,13 +4,15 @@ or less (§4.2: `information`), and what it may not read stands nowhere in its q
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
 import orjson
 
-from rods.analysis.containment import Text, values_in
+from rods.analysis.containment import Text, stems, values_in
 from rods.analysis.impostors import signs
+from rods.analysis.plausible_calls import documented
 from rods.analysis.schemas import Checker, limits
 from rods.asking import AnswerForm, Question, Schema, Unreadable, obj, one_of, read_forms
 from rods.calls import Call
@@ -20,7 +22,7 @@ from rods.environments.base import Result, Tool
 from rods.episode.engine import Exchange, NeedOutcome, Outcome
 from rods.family.simulation.difficulty import Levels
 from rods.family.simulation.documents import ToolRepository
-from rods.family.simulation.generating import CRITERIA, DrawnTask, Errand, said
+from rods.family.simulation.generating import CRITERIA, DrawnTask, Errand, brings, said
 from rods.family.simulation.ledger import ToolAnswer
 from rods.family.simulation.settings import Information
 from rods.transcripts import ROOM, line, transcript
@@ -34,6 +36,7 @@ INFORMATION: Mapping[Role, tuple[Information, ...]] = {
 }
 FORMS = read_forms(Path(__file__).with_name("forms.toml"))
 MET = one_of("met", "partly", "missed")
+KIN = 5  # first letters that words of one meaning share: Lebanon, lebanese
 
 
 @frozen
@@ -85,11 +88,14 @@ def ask_for_task(
     forms = [
         obj({"name": {"const": tool.name}, "arguments": arguments_schema(tool)}) for tool in tools
     ]
-    calls = {"type": "array", "items": {"anyOf": forms}, "minItems": 1, "maxItems": levels.calls}
-    form = _with_field("simulated_task", "calls", calls)
+    exactly = {"minItems": levels.calls, "maxItems": levels.calls}
+    form = _with_field(
+        "simulated_task", "calls", {"type": "array", "items": {"anyOf": forms}, **exactly}
+    )
+    areas = (repository.categories[tool.group].rstrip(".") for tool in tools)
     fields = {
         "tools": _documents(tools),
-        "area": "; ".join(dict.fromkeys(repository.categories[tool.group] for tool in tools)),
+        "area": "; ".join(dict.fromkeys(areas)),
         "calls": f"{levels.calls} call{'s' if levels.calls > 1 else ''}",
         **{
             name: said(f"{name}_{min(2, getattr(levels, name))}")
@@ -100,16 +106,9 @@ def ask_for_task(
     def read(answer: JsonMapping) -> DrawnTask:
         calls = _calls_of(answer["calls"], tools, levels.calls)
         knows = {fact["topic"]: fact["words"] for fact in answer["knows"]}
-        heard = Text.of(" | ".join([answer["first_query"], *knows.values()]))
-        if missing := [
-            leaf
-            for leaf in values_in(calls[0].arguments)
-            if not isinstance(leaf, bool) and not heard.contains_any_form(leaf)
-        ]:
-            raise Unreadable(
-                f"the first call needs {missing[0]!r}, which is neither said nor known"
-            )
         query = Text.of(answer["first_query"])
+        if fault := _unreachable(calls, tools, query, knows, levels):
+            raise Unreadable(fault)
         return DrawnTask(
             levels=levels,
             category=tools[0].group,
@@ -136,10 +135,12 @@ def ask_tool(
     call: Call,
     *,
     known: Sequence[JsonMapping] = (),
+    found: Sequence[Call] = (),
     information: Collection[Information] = INFORMATION["simulated_tool"],
 ) -> Question[ToolAnswer]:
-    """What `call` returns. `known` is what was shown before (`Ledger.things`), empty for the
-    paper's stateless tools. Raises KeyError for a call of none of `tools`."""
+    """What `call` returns. `known` is what was shown before (`Ledger.things`), and `found` what an
+    earlier call of the errand has to bring (`found_by_calls`): empty for the paper's stateless
+    tools. Raises KeyError for a call of none of `tools`."""
     tool = {offered.name: offered for offered in tools}[call.name]
     result = tool.result or {"type": "object"}
     form = replace(
@@ -151,6 +152,8 @@ def ask_tool(
     things = sorted(known, key=lambda thing: any(leaf in named for leaf in values_in(dict(thing))))
     fields |= {"calls": past.calls(), "known": transcript(things, ROOM // 4)}
     fields |= {"call": line(call.as_json()), "result": _json(result)}
+    found = found if "intent" in information else ()
+    fields["found"] = transcript([later.as_json() for later in found])
 
     def read(answer: JsonMapping) -> ToolAnswer:
         if answer["status"] != "ok":
@@ -163,7 +166,7 @@ def ask_tool(
             return ToolAnswer("refused", message=told.result().text)
         return told
 
-    added = (*sections, "known") if known else sections
+    added = (*sections, *["known"] * bool(known), *["found"] * bool(found))
     return Question("simulated_tool", fields, form, read, sections=added, mend="mend")
 
 
@@ -267,11 +270,55 @@ def _with_field(template: str, name: str, schema: Schema) -> AnswerForm:
     return replace(form, fields={**form.fields, name: schema})
 
 
-def _calls_of(records: Any, tools: Sequence[Tool], most: int) -> tuple[Call, ...]:
-    """Raises Unreadable for calls that these tools cannot have."""
+def _unreachable(
+    calls: Sequence[Call],
+    tools: Sequence[Tool],
+    query: Text,
+    knows: Mapping[str, str],
+    levels: Levels,
+) -> str:
+    """Why nobody can make `calls`, or why `query` is not as ambiguous as it should be; empty where
+    all is well. The values of an enumeration may be paraphrased: then its argument is spoken of."""
     by_name = {tool.name: tool for tool in tools}
-    if not isinstance(records, list) or not 1 <= len(records) <= most:
-        raise Unreadable(f"calls must be a list of 1 to {most}")
+    words = " | ".join(chain(*knows.items()))
+    heard = Text.of(f"{query.folded} | {words}")
+    spoken = set(stems(heard.folded))
+    needed: list[bool] = []  # whether the query says it, of all values that it could say
+    early = 1 if levels.turns and not levels.ambiguity else len(calls)  # of these calls
+    for place, call in enumerate(calls):
+        for name, value in call.arguments.items():
+            parameter = by_name[call.name].by_name[name]
+            for leaf in values_in(value):
+                if isinstance(leaf, bool) or leaf == parameter.default:
+                    continue
+                if heard.contains_any_form(leaf):
+                    needed += [query.contains_any_form(leaf)] * (place < early)
+                elif documented(parameter):
+                    near = {*stems(name), *(word[:KIN] for word in stems(str(leaf)))}
+                    if near.isdisjoint({*spoken, *(word[:KIN] for word in spoken)}):
+                        return f"call {place + 1} needs {leaf!r}: nobody speaks of {name}"
+                elif not any(
+                    name not in past.arguments and brings(by_name[past.name], parameter, leaf)
+                    for past in calls[:place]
+                ):
+                    return (
+                        f"call {place + 1} needs {leaf!r}, which is neither said nor known, and "
+                        f"no earlier call returns a {name}"
+                    )
+    told = sum(needed)
+    if not levels.ambiguity and told < len(needed):
+        return "the first message leaves something out that the calls need, and should be clear"
+    most = (len(needed), len(needed) - 1, len(needed) // 2)[levels.ambiguity]
+    if needed and told > most:
+        return f"the first message says {told} of {len(needed)} values, and should say {most}"
+    return ""
+
+
+def _calls_of(records: Any, tools: Sequence[Tool], count: int) -> tuple[Call, ...]:
+    """Raises Unreadable for calls that these tools cannot have, or not as many."""
+    by_name = {tool.name: tool for tool in tools}
+    if not isinstance(records, list) or len(records) != count:
+        raise Unreadable(f"calls must be a list of {count}")
     try:
         calls = tuple(map(Call.from_json, records))
     except ValueError as error:

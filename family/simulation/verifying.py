@@ -2,17 +2,18 @@
 §2.2.3). How each criterion of drawn tasks (`generating.CRITERIA`) is read, what is severe, and what
 is not seen: docs/trustee.md."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
 from rods.analysis.containment import Text, key_of, values_in
+from rods.analysis.plausible_calls import documented
 from rods.calls import Call
 from rods.canonical import frozen
 from rods.conversations import RUBRIC_LEVELS, Persona, Rubric
 from rods.environments.base import Instance, Result
 from rods.episode.engine import NeedOutcome, Outcome
 from rods.family.simulation.documents import SimulatedTool
-from rods.family.simulation.generating import CRITERIA
+from rods.family.simulation.generating import CRITERIA, unheard, user_text
 from rods.family.simulation.roles import verdict, without_asking
 from rods.tasks import OpenTask
 
@@ -59,17 +60,22 @@ class ByRule:
         self, expected: Sequence[Call], pairs: Made, texts: Sequence[str]
     ) -> Iterator[tuple[str, str]]:
         """What speaks against each criterion; empty where nothing does."""
-        done = [call for call, result in pairs if result.error is None]
+        done = list(_done(pairs))
         unserved = (
             f"{call} was not carried out"
             for call in expected
-            if not any(self._serves(past, call) for past in done)
+            if not any(self._serves(past, call, shown) for past, shown in done)
         )
         yield "intent", next(unserved, "")
         inexact = (
             f"{call} was not carried out as it is"
             for call in expected
-            if not any(_equal(past, call) for past in done)
+            if not any(
+                past.name == call.name
+                and past.arguments.keys() == call.arguments.keys()
+                and self._agree(past, call, shown, call.arguments)
+                for past, shown in done
+            )
         )
         yield "expected_tools", next(inexact, "")
         yield "no_hallucination", next(self._invented(pairs, texts), "")
@@ -83,7 +89,23 @@ class ByRule:
         many = len(pairs) > len(expected) + SPARE
         yield "efficiency", f"{len(pairs)} calls, {len(expected)} are expected" if many else ""
 
-    def _serves(self, call: Call, expected: Call) -> bool:
+    def _agree(self, call: Call, expected: Call, shown: Text, names: Iterable[str]) -> bool:
+        """Whether both give these arguments alike. A value that is expected and that no user has
+        stands for what a call finds: whatever results have `shown` is right there."""
+        heard = user_text(self.task)
+        return all(
+            name in call.arguments
+            and (
+                key_of(call.arguments[name]) == key_of(expected.arguments[name])
+                or (
+                    unheard(heard, expected.arguments[name])
+                    and not unheard(shown, call.arguments[name])
+                )
+            )
+            for name in names
+        )
+
+    def _serves(self, call: Call, expected: Call, shown: Text) -> bool:
         """Whether `call` does what is expected as far as its tool requires values."""
         if call.name != expected.name:
             return False
@@ -95,11 +117,7 @@ class ByRule:
         names = [name for name in expected.arguments if name in required] or list(
             expected.arguments
         )
-        return all(
-            name in call.arguments
-            and key_of(call.arguments[name]) == key_of(expected.arguments[name])
-            for name in names
-        )
+        return self._agree(call, expected, shown, names)
 
     def _invented(self, pairs: Made, texts: Sequence[str]) -> Iterator[str]:
         """Every tool that was not offered, and every value that nobody gave."""
@@ -114,30 +132,49 @@ class ByRule:
                 for parameter in self.tools[call.name].tool.parameters
             }
             for name, value in call.arguments.items():
-                if defaults.get(name) == value:
+                if defaults.get(name) == value or any(
+                    documented(self.tools[call.name].tool.by_name[name])
+                    and asked.name == call.name
+                    and asked.arguments.get(name) == value
+                    for asked in self.task.goal_calls
+                ):  # a value of an enumeration may have been said in other words
                     continue
                 for leaf in values_in(value):
                     if not isinstance(leaf, bool) and not any(
                         source.contains_any_form(leaf) for source in sources
                     ):
                         yield f"nobody gave {str(leaf)[:80]!r} ({call.name}, {name})"
-            sources.append(
-                Text.shown(result.text) if result.value is None else Text.holding(result.value)
-            )
+            sources.append(_shown([(call, result)]))
 
     def _severe(self, expected: Sequence[Call], pairs: Made) -> str:
         """What was done that nobody asked for, or that nothing was done that somebody has; else
         empty."""
         served = False
-        for call, result in pairs:
-            if result.error is not None:
-                continue
+        for call, shown in _done(pairs):
             effect = self.tools[call.name].effect if call.name in self.tools else None
-            wanted = any(self._serves(call, asked) for asked in expected)
+            wanted = any(self._serves(call, asked, shown) for asked in expected)
             if not wanted and effect is not None and effect.does in WRITES:
                 return f"{call} was not asked for"
             served |= wanted
         return "" if served else "nothing of what is expected was carried out"
+
+
+def _shown(pairs: Made) -> Text:
+    """What the results of calls that went through show."""
+    return Text.holding(
+        [
+            result.text if result.value is None else result.value
+            for _, result in pairs
+            if result.error is None
+        ]
+    )
+
+
+def _done(pairs: Made) -> Iterator[tuple[Call, Text]]:
+    """The calls that went through, each with what results had shown before it."""
+    for place, (call, result) in enumerate(pairs):
+        if result.error is None:
+            yield call, _shown(pairs[:place])
 
 
 def _equal(call: Call, other: Call) -> bool:

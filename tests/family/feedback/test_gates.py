@@ -4,8 +4,9 @@ Appendix C.2)."""
 from __future__ import annotations
 
 import json
-import math
 import re
+import shutil
+from collections import Counter
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -13,15 +14,15 @@ from typing import Any
 
 import pytest
 
-from rods.analysis.containment import stem
 from rods.calls import Call
+from rods.environments.base import Environment
+from rods.environments.loading import Environments
+from rods.family import new_world
 from rods.family.feedback.gates import (
     LONGEST,
-    MOST_WORDS,
     GroundTruthValues,
     _choices,
     feedback_faults,
-    vocabulary,
     word_list,
 )
 from rods.prompts import FOLDER
@@ -50,10 +51,12 @@ def faults(text: str) -> list[str]:
     )
 
 
-def found(line: dict[str, Any], text: str, truth: GroundTruthValues) -> list[str]:
+def found(
+    line: dict[str, Any], text: str, truth: GroundTruthValues, library: Environment | None = None
+) -> list[str]:
     """What is held against a text for the tool, the remedy and the refusal of a line of the
     corpora."""
-    world = load(line["environment"])
+    world = library if line["environment"] == "library" and library else load(line["environment"])
     tools = world.tools()
     return feedback_faults(
         world, tools[line["tool"]], tools.get(line["remedy"]), line["refusal"], text, truth
@@ -97,6 +100,48 @@ def test_no_disguise_of_the_blind_corpus_passes() -> None:
     assert not passed
 
 
+# About real refusals of three worlds, written before the gate was (1) and after it was done (2).
+NATURAL, HIDDEN = (
+    [json.loads(line) for line in (HERE / name).read_text(encoding="utf-8").splitlines()]
+    for name in ("natural.jsonl", "hidden.jsonl")
+)
+
+
+@pytest.fixture
+def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Environment:
+    """The world of the template."""
+    shutil.copytree(Path(new_world.__file__).parent / "template", tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    return Environments().load("world.py:environment")
+
+
+def test_of_the_hidden_values_few_pass(library: Environment) -> None:
+    passed = [
+        (line["list"], line["text"])
+        for line in HIDDEN
+        if not found(line, line["text"], held(line["value"]), library)
+    ]
+    assert len(HIDDEN) == 243 and [number for number, _ in passed] == [2, 2], passed
+
+
+@pytest.mark.slow
+def test_natural_texts_pass_at_the_first_try(
+    ground_truths: dict[str, GroundTruthValues], library: Environment
+) -> None:
+    refused = [
+        (line["list"], line["text"])
+        for line in NATURAL
+        if found(
+            line,
+            line["text"],
+            ground_truths.get(line["environment"], GroundTruthValues([])),
+            library,
+        )
+    ]
+    counts = Counter(number for number, _ in refused)
+    assert len(NATURAL) == 167 and counts[1] <= 9 and counts[2] <= 3, refused
+
+
 @pytest.mark.slow
 def test_sound_texts_of_the_blind_corpus_pass(ground_truths: dict[str, GroundTruthValues]) -> None:
     refused = [
@@ -137,7 +182,11 @@ def test_of_the_values_that_a_document_lists_all_are_named_or_none(environment: 
             for place, value in enumerate(values):
                 other = values[place - 1]
                 rest = ", ".join(one for one in values if one != value)
-                said = [form.format(v=value, o=other, n=f"The {noun}") for form in PLACES]
+                said = [
+                    form.format(v=value, o=other, n=f"The {noun}")
+                    for form in PLACES
+                    if len(values) > 2 or not form.startswith("{o}")  # which lists both
+                ]
                 listed = f"{', '.join(values)}"
                 said += [
                     f"It is one of {rest}, or another one." * (len(values) > 2),
@@ -151,11 +200,7 @@ def test_of_the_values_that_a_document_lists_all_are_named_or_none(environment: 
                         text,
                     )
             whole = f"The {noun} has to be one of {', '.join(values)}."
-            if (
-                parameter.schema.get("type") != "array"
-                and len(whole) <= LONGEST
-                and len(whole.split()) <= MOST_WORDS
-            ):
+            if parameter.schema.get("type") != "array" and len(whole) <= LONGEST:
                 all_of_them += 1
                 assert not feedback_faults(world, tool, None, "not accepted", whole, none), whole
             assert parameter.schema.get("type") != "array" or feedback_faults(
@@ -231,34 +276,9 @@ def test_the_good_examples_of_the_paper_pass(text: str) -> None:
     assert not found({**line, "refusal": "Invalid airport code"}, text, GroundTruthValues([]))
 
 
-def test_what_a_text_of_so_many_words_can_carry_is_bounded() -> None:
-    """The figures of docs/feedback.md: bits that one word chooses from all that could stand there,
-    and that its first letter does."""
-    words = 0.0
-    letters = 0.0
-    for name in ("desk", "bfcl"):
-        for tool in load(name).tools().values():
-            known = vocabulary([tool], "")
-            # every ending that another form may have
-            forms = len(known) + 8 * len(set(map(stem, known)))
-            words = max(words, math.log2(forms))
-            firsts = [
-                sum(word[0] == letter for word in known) / len(known)
-                for letter in {word[0] for word in known}
-            ]
-            letters = max(letters, -sum(share * math.log2(share) for share in firsts))
-    assert MOST_WORDS == 30 and 11 < words < 12.2 and letters < 4.4, (words, letters)
-
-
 def test_few_words_are_plain_and_none_of_them_is_a_rank() -> None:
-    lists = [word_list(name) for name in ("plain_words", "describing_words", "barred_words")]
-    assert len(lists[0]) < 500 and not (lists[0] | lists[1]) & lists[2] and not lists[0] & lists[1]
-
-
-def test_describing_words_are_for_tools_whose_values_nobody_listed() -> None:
-    tools = load("desk").tools()
-    for tool in tools.values():
-        assert ("visible" in vocabulary([tool], "")) == (not _choices([tool]))
+    lists = [word_list(name) for name in ("plain_words", "barred_words")]
+    assert len(lists[0]) < 600 and not lists[0] & lists[1]
 
 
 def test_there_are_enough_disguises_and_sound_texts() -> None:

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+from rods.analysis.plausible_calls import KnownValues
 from rods.environments.base import Features
 from rods.family.feedback.failures import pattern
 from rods.family.feedback.gates import DOCUMENTED, RefusedCall, Remedy, mends, witnesses
@@ -83,6 +84,40 @@ def test_a_path_where_a_name_is_read_is_brought_about_by_its_shape() -> None:
         mends(world, one, Remedy("argument", argument="file_name", shape="a.a")) for one in found
     )
     assert not any(mends(world, one, Remedy("first", "pwd")) for one in found)
+
+
+def test_worlds_of_tasks_that_never_call_the_tool_bring_its_refusal_about() -> None:
+    others = [task for task in DESK if all(call.name != "pay_bill" for call in task.goal_calls)]
+    found = met("desk", others, "pay_bill", "no such bill")
+    assert len(found) >= 2 and all(one.call.name == "pay_bill" for one in found)
+
+
+def test_a_text_where_a_number_is_read_is_brought_about_by_its_shape() -> None:
+    bfcl_environment.fetch()
+    tasks = [task for task in bfcl_environment.tasks() if task.split == "train"]
+    words = "cannot create mpf from {value}"
+    found = met("bfcl", tasks, "logarithm", words, value="a", base="integer")
+    assert found and all(isinstance(one.call.arguments["value"], str) for one in found)
+
+
+def test_the_values_of_the_refused_call_are_looked_up() -> None:
+    world = load("desk")
+    found = met("desk", DESK, "move_event", "no such event", event="a")
+    for one in found:
+        refused = one.call.arguments["event"]
+        assert any(value == refused for _, value in one.known.values)
+    titles = [
+        (one, call.arguments["title"])
+        for one in found
+        for call in one.calls
+        if call.name == "find_event"
+    ]
+    assert titles
+    for one, title in titles:  # stood where the id belongs, and nothing else is known
+        known = KnownValues()
+        known.add_all({**one.call.arguments, "event": title}.items())
+        alone = replace(one, known=known, calls=())
+        assert mends(world, alone, Remedy("look_up", "find_event", "event"))
 
 
 def test_a_remedy_that_cannot_be_followed_says_why() -> None:

@@ -15,7 +15,7 @@ from rods.daemon.authors.llm.questions import Asker
 from rods.daemon.stand_ins.model import StandIn
 from rods.environments.base import Result
 from rods.episode.engine import Trace
-from rods.family.feedback.correcting import propose
+from rods.family.feedback.correcting import _examples, propose
 from rods.family.feedback.failures import MinedFailure, failed_calls
 from rods.family.feedback.gates import GroundTruthValues, feedback_faults
 from rods.family.feedback.hints import Approved, ApprovedText
@@ -30,6 +30,16 @@ from tests.rods.interfaces.careless import play
 
 __all__ = ["bfcl_tasks"]  # a fixture
 STAGE = Stage(feedback="agents")
+
+
+@pytest.mark.parametrize(("environment", "tool"), [("desk", "move_file"), ("bfcl", "logarithm")])
+def test_no_example_is_about_the_tool_that_is_asked_about(environment: str, tool: str) -> None:
+    client = StandInClient(
+        StandIn(), Endpoint(model="none", urls=("http://localhost",), structured=False)
+    )
+    asker = Asker(client, "", client.account("stand-in"), 1)
+    examples = _examples(asker, load(environment).tools()[tool])
+    assert examples.count("Tool: ") >= 1 and f"Tool: {tool}\n" not in examples
 
 
 def calls_of(trace: Trace) -> list[tuple[Call, Result]]:

@@ -12,6 +12,7 @@ from rods.conversations import Persona, Rubric
 from rods.episode.engine import Trace
 from rods.errors import UserError
 from rods.family.simulation.difficulty import Levels
+from rods.family.simulation.generating import CRITERIA, found_by_calls
 from rods.gates.ground_truth import unjudgeable
 from rods.players import Players
 from rods.tasks import OpenTask
@@ -80,6 +81,48 @@ def one(call: Call) -> str:
 
 
 BOOKED = {"book_id": "BOK-12345", "member_id": "MEM-0001"}
+
+
+SEARCH = Call("search_flights", {"origin": "Oslo", "destination": "Rome", "date": "2026-05-04"})
+
+
+def flight(number: str) -> Call:
+    return Call("book_flight", {"flight_id": number, "passenger": "Nora Berg", "cabin": "business"})
+
+
+def searching() -> tuple[OpenTask, list[str]]:
+    """A task whose second call needs what the first finds, and the ids that its search shows."""
+    knows = {"route": "Oslo to Rome", "day": "May 4, 2026", "who": "Nora Berg, a business seat"}
+    task = replace(
+        TASK,
+        user=Persona("A flight.", "I need a flight.", knows),
+        goal=Rubric(CRITERIA, (SEARCH, flight("FL-0001"))),
+        tools=("search_flights", "book_flight", "cancel_flight_booking"),
+        limits=None,
+        id="",
+    )
+    for seed in range(20):
+        task = replace(task, state={"random_seed": seed}, id="")
+        result = WORLD.reset(task.state).call(SEARCH).value
+        if result["flights"]:
+            return task, [entry["flight_id"] for entry in result["flights"]]
+    raise AssertionError
+
+
+def test_what_a_search_returns_is_right_where_no_user_has_the_id() -> None:
+    task, ids = searching()
+    assert found_by_calls(task) == [Call("book_flight", {"flight_id": "FL-0001"})]
+    assert "FL-0001" not in ids
+    honest = play(PLAYERS, task, [one(SEARCH), one(flight(ids[0])), DONE])
+    assert honest.resolved == 2, notes(honest)
+    guessed = play(PLAYERS, task, [one(SEARCH), one(flight("FL-0002")), DONE])
+    assert guessed.resolved == 0
+    unsearched = play(PLAYERS, task, [one(flight(ids[0])), DONE])
+    assert unsearched.resolved == 0
+    named = replace(task, user=Persona("A flight.", "FL-0001 for Nora Berg, please."), id="")
+    other = play(PLAYERS, named, [one(SEARCH), one(flight(ids[0])), DONE])
+    assert found_by_calls(named) == [Call("book_flight", {"cabin": "business"})]
+    assert other.resolved == 0, "the user named another"
 
 
 def library(*calls: Call, knows: str = "BOK-12345, MEM-0001") -> OpenTask:

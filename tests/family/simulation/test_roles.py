@@ -18,7 +18,7 @@ from rods.conversations import RUBRIC_LEVELS
 from rods.episode.engine import Outcome
 from rods.family.simulation import roles
 from rods.family.simulation.difficulty import RANGES, Levels
-from rods.family.simulation.generating import CRITERIA, DrawnTask, said
+from rods.family.simulation.generating import CRITERIA, DrawnTask, brings, said
 from rods.family.simulation.ledger import ToolAnswer
 from rods.family.simulation.repository import shipped
 from rods.family.simulation.roles import Assessment, verdict
@@ -240,18 +240,28 @@ def test_without_a_call_nobody_is_asked() -> None:
 def errand(**other: Any) -> dict[str, Any]:
     return {
         "intent": "Nora wants a seat on FL-1234.",
-        "first_query": "Please get me on flight FL-1234, economy.",
+        "first_query": "Please get me on flight FL-1234.",
         "manner": "brisk",
-        "knows": [{"topic": "passenger", "words": "Nora Lindqvist"}],
-        "calls": [{"name": "book_flight", "arguments": BOOKED}],
+        "knows": [
+            {"topic": "passenger", "words": "Nora Lindqvist"},
+            {"topic": "cabin", "words": "economy"},
+        ],
+        "calls": [
+            {"name": "book_flight", "arguments": BOOKED},
+            {"name": "cancel_flight_booking", "arguments": {"booking_id": "BKG-00001"}},
+        ],
         **other,
     }
+
+
+def booking(**changes: Any) -> dict[str, Any]:
+    return {"name": "book_flight", "arguments": {**BOOKED, **changes}}
 
 
 def test_a_generator_s_task_is_read() -> None:
     ask = roles.ask_for_task(shipped(), TOOLS, HARD)
     task = answered(ask, **errand())
-    assert task.calls == (Call("book_flight", BOOKED),) and task.hidden == ("passenger",)
+    assert task.calls[0] == Call("book_flight", BOOKED) and task.hidden == ("passenger", "cabin")
     assert task.levels == HARD and task.criteria == CRITERIA and task.category == "travel"
     assert "2 calls" in sent(ask) and "novice" in sent(ask) and "Flights, trains" in sent(ask)
     assert "too vague" in sent(again(ask, "too vague"))
@@ -260,24 +270,88 @@ def test_a_generator_s_task_is_read() -> None:
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
-        ({"calls": []}, "calls must be a list of 1 to 2"),
-        ({"calls": [{"name": "fly"}]}, "there is no tool 'fly'"),
+        ({"calls": []}, "calls must be a list of 2"),
+        ({"calls": [booking()]}, "calls must be a list of 2"),
+        ({"calls": [{"name": "fly"}, booking()]}, "there is no tool 'fly'"),
         (
-            {"calls": [{"name": "book_flight", "arguments": {"cabin": "economy"}}]},
+            {"calls": [{"name": "book_flight", "arguments": {"cabin": "economy"}}] * 2},
             "of book_flight: lacks",
         ),
+        ({"calls": [booking(cabin="roof"), booking()]}, "in cabin: must be one of"),
+        ({"calls": ["book", "book"]}, "calls: a call needs"),
+        ({"knows": []}, "call 1 needs 'Nora Lindqvist', which is neither said nor known"),
         (
-            {"calls": [{"name": "book_flight", "arguments": {**BOOKED, "cabin": "roof"}}]},
-            "in cabin: must be one of",
+            {"calls": [booking(), booking(passenger="Ada Brook")]},
+            "call 2 needs 'Ada Brook', which is neither said nor known",
         ),
-        ({"calls": ["book"]}, "calls: a call needs"),
-        ({"knows": []}, "the first call needs 'Nora Lindqvist', which is neither said nor known"),
+        (
+            {
+                "calls": [
+                    {"name": "cancel_flight_booking", "arguments": {"booking_id": "BKG-00001"}},
+                    booking(),
+                ]
+            },
+            "call 1 needs 'BKG-00001', .* and no earlier call returns a booking_id",
+        ),
+        (
+            {"first_query": "Please get me on flight FL-1234, economy, as Nora Lindqvist."},
+            "the first message says 3 of 3 values, and should say 1",
+        ),
+        (
+            {
+                "first_query": "Please get me on flight FL-1234.",
+                "knows": [{"topic": "passenger", "words": "Nora Lindqvist"}],
+            },
+            "call 1 needs 'economy': nobody speaks of cabin",
+        ),
         ({"first_query": ""}, "first_query has 0 characters"),
     ],
 )
 def test_a_task_that_makes_no_sense_is_told_why(wrong: dict[str, Any], told: str) -> None:
     with pytest.raises(Unreadable, match=told):
         answered(roles.ask_for_task(shipped(), TOOLS, HARD), **errand(**wrong))
+
+
+@pytest.mark.parametrize(
+    ("topic", "words"), [("cabin", "the cheap one"), ("seat", "something economical")]
+)
+def test_values_of_an_enumeration_may_be_said_in_other_words(topic: str, words: str) -> None:
+    ask = roles.ask_for_task(shipped(), TOOLS, HARD)
+    knows = [{"topic": "passenger", "words": "Nora Lindqvist"}, {"topic": topic, "words": words}]
+    task = answered(ask, **errand(first_query="Get me on flight FL-1234.", knows=knows))
+    assert len(task.calls) == 2
+
+
+def test_a_clear_first_message_says_all_that_the_calls_need() -> None:
+    ask = roles.ask_for_task(shipped(), TOOLS, replace(HARD, ambiguity=0, turns=0))
+    with pytest.raises(Unreadable, match="leaves something out that the calls need"):
+        answered(ask, **errand())
+    whole = "Please get me on flight FL-1234, economy, as Nora Lindqvist, and then drop it."
+    assert answered(ask, **errand(first_query=whole)).first_query == whole
+
+
+def test_a_field_with_another_ending_brings_a_value_only_in_its_form() -> None:
+    book, cancel = TOOLS
+    booked = cancel.by_name["booking_id"]
+    assert brings(book, booked, "BKG-00001") and not brings(book, booked, "FL-0001")
+    assert not brings(book, replace(booked, name="code", schema={"type": "string"}), "BKG-00001")
+    assert brings(replace(book, result=None), booked, "BKG-00001")
+
+
+def test_what_tools_have_to_do_with_is_one_sentence() -> None:
+    hotels = [shipped().of("lodging")[0].tool, TOOLS[0]]
+    asked = roles.ask_for_task(shipped(), hotels, HARD).fields["area"]
+    assert (
+        asked
+        == "Hotels, rooms, and reservations of stays; Flights, trains and the bookings of a trip"
+    )
+
+
+def test_tools_are_told_what_an_earlier_call_has_to_find() -> None:
+    found = [Call("book_flight", {"flight_id": "FL-7777"})]
+    assert "FL-7777" in sent(ROLES["simulated_tool"](found=found))
+    assert "FL-7777" not in sent(ROLES["simulated_tool"](found=found, information=()))
+    assert "whatever it is" in sent(ROLES["simulated_verifier"]())
 
 
 def test_the_answer_of_every_role_is_held_to_a_valid_schema() -> None:
