@@ -178,6 +178,14 @@ def test_an_unknown_verb_is_answered_with_what_may_be_meant(
     assert f'Did you mean "{verb}"?' in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("verb", ["up", "trainer new"])
+def test_who_asks_for_a_dry_run_is_told_of_the_plan(
+    verb: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*verb.split(), "runs/x", "--config", "run.toml", "--dry-run"]) == 2
+    assert "→ `rods plan CONFIG`" in capsys.readouterr().err
+
+
 @pytest.mark.sweep
 @pytest.mark.few(1, others="slow")
 @pytest.mark.parametrize("program", programs())
