@@ -8,6 +8,7 @@ needed.
 import time
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Protocol
 
 import orjson
 
+from rods.analysis.variety import variety
 from rods.buffers.folds.seeds import DaemonTotals
 from rods.buffers.log.parts import segments
 from rods.buffers.log.record_bytes import Record, believed, group_of
@@ -22,7 +24,7 @@ from rods.buffers.run.heartbeat import judge, read_heartbeat
 from rods.buffers.run.locks import owner
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import OBSERVATIONS, SEEDS
-from rods.buffers.state import ClosedStep, RunState
+from rods.buffers.state import ClosedStep, LostVariant, RunState
 from rods.canonical import JsonMapping, JsonObject, frozen, only, without
 from rods.config import Config, Stage
 from rods.extension import Door
@@ -30,9 +32,12 @@ from rods.interfaces import follows_records
 from rods.observations import Update
 from rods.rules.curriculum import stage_rules
 from rods.rules.zones import Moments, mean, moments, plain_sums, variance
+from rods.tasks import AnyTask
 from rods.turn_statistics import Dynamics, dynamics, label_counts, shares
 
+COMPARED = 400  # active variants, the latest, whose variety is measured
 RECENT = 10  # steps that the running mean of the reward covers
+UNUSED = 8  # functions that are named
 EXAMPLE = 300  # characters of a failure that are shown
 BARREN = 5  # finished picks in a row without a variant that a person is told of
 
@@ -129,7 +134,8 @@ class ProgressSample:
     what became of them, `calling` is the share of turns with a call, `replies` those that a turn
     took, `entropy` the policy's in the updates (nats a token), `gradient_norm` theirs before
     clipping. `zones` counts active tasks by the zone of their latest group. `interface`: the
-    version that the last step has shown, where versions follow the policy. `difficulty`: of drawn
+    version that the last step has shown, where versions follow the policy. `variety`: how different
+    the active variants are (rods.analysis.variety). `difficulty`: of drawn
     tasks, if any. `finished`: whether it is the last poll of all."""
 
     def __init__(self, progress: "Progress", finished: bool) -> None:
@@ -156,6 +162,7 @@ class ProgressSample:
         self.interface = versions.entries[-1] if versions.evolves and versions.entries else None
         self.difficulty: JsonObject | None = state.figures("status").get("difficulty")
         self.zones = progress.zones
+        self.variety = progress.variety
         self.generated = sum(member.generation > 0 for member in state.active.values())
         self.originals = len(state.active) - self.generated
         self.picked = totals.picks.total()
@@ -266,6 +273,17 @@ class ProgressSample:
         )
         decided = ("injected", "refused", "retired", "revived")
         yield "variants " + ", ".join(f"{getattr(self, kind)} {kind}" for kind in decided)
+        for generation, row in self.variety["generations"].items():
+            yield (
+                f"variety  generation {generation}: {row['patterns']} patterns of calls and "
+                f"{row['openings']} openings in {row['variants']}; {row['alike']:.0%} of words as "
+                f"in the nearest other"
+            )
+        if self.generated and (unused := self.variety["unused"]):
+            yield (
+                f"unused   {', '.join(unused[:UNUSED])}{' …' * (len(unused) > UNUSED)}: in no "
+                f"active variant → give recipes or tasks with them"
+            )
         outcomes = f"; {_counts(dict(sorted(self.outcomes.items())))}" if self.outcomes else ""
         yield f"seeds    {self.picked} picked up to step {self.considered}{outcomes}"
         if self.discards:
@@ -291,6 +309,7 @@ class Progress:
         self.totals = DaemonTotals(self.run.path, every_record=history)
         self.zones: dict[str, int] = {}
         self.by_type: dict[str, Counter[str | None]] = {}
+        self.variety = variety({}, ())
         self._clock: deque[tuple[float, int]] = deque(maxlen=40)
 
     @property
@@ -326,6 +345,8 @@ class Progress:
         if latest or state.merged or state.rewound:
             self.zones = state.zones()
             self.by_type = state.zones_by_type()
+        if state.merged or state.rewound:
+            self.variety = self._variety()
         if latest:
             self._clock.append((time.monotonic(), self.step))
         if daemon:
@@ -334,6 +355,15 @@ class Progress:
                     self.see_daemon(record)
                     self.totals.apply(record)
         return ProgressSample(self, finished)
+
+    def _variety(self) -> JsonObject:
+        generations: dict[int, list[AnyTask]] = {}
+        active = [member for member in self.state.active.values() if member.generated]
+        for member in active[-COMPARED:]:
+            with suppress(LostVariant):
+                task = self.state.task(member.task_id)
+                generations.setdefault(member.generation, []).append(task)
+        return variety(generations, (name for task in self.run.tasks for name in task.tools))
 
     def see(self, step: ClosedStep) -> None:
         """For who remembers more: called with each live step as it is read."""
@@ -352,6 +382,7 @@ class Progress:
                 f"{considered}, the last one it has considered"
             )
         notes += self.state.figures("notes").values()
+        notes += self.variety["advice"]
         if why := self.barren(BARREN if self.totals.accepted else 1):
             notes.append(why)
         if sum(self.zones.values()) and not self.zones["boundary"]:

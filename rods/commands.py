@@ -64,7 +64,10 @@ def run(
         code = result if isinstance(result, int) else EXIT_OK
     except* CycloptsError as group:
         text = " ".join(str(_first(group)).split())
-        code = _said(program, f"{text} → `{program} --help` lists verbs and options", EXIT_USER)
+        remedy = f"`{program} --help` lists verbs and options"
+        if "--dry-run" in arguments:
+            remedy = "`rods plan CONFIG` says what a run would do, and starts nothing"
+        code = _said(program, f"{text} → {remedy}", EXIT_USER)
     except* RodsError as group:
         error = _first(group)
         code = _said(program, str(error), error.exit_code)

@@ -30,9 +30,13 @@ class Interrupted(BaseException):
 
 
 class GraceOver(Interrupted):
-    """The step has not ended within `operation.grace_seconds` of the signal."""
+    """The step has not ended within `operation.grace_seconds` of the signal, or what comes before
+    the first one within a shorter time."""
 
-    why = "stopped inside a step, which outlasted the grace period; the last checkpoint stands"
+    why = (
+        "stopped inside a step or before the first one, which outlasted the grace period; the "
+        "last checkpoint stands"
+    )
 
 
 def on_signal(action: Callable[[int], None]) -> None:

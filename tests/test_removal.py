@@ -76,6 +76,7 @@ ASKED: list[tuple[str, str, tuple[str, ...], str]] = [
     ("simulation", "", ("env", "check", "repository"), "environment 'repository'"),
     ("export", "", ("data", "export", "run", "tables"), "export"),
     ("new_world", "", ("init", "library"), "init"),
+    ("twins", "", ("twin", "run"), "twin"),
     (
         "processes",
         'compute = "processes"\n',

@@ -34,6 +34,7 @@ from rods.trainer.prerequisites import split
 from rods.trainer.reporters import Reporters
 from rods.trainer.training_run import TrainingRun
 
+UNBEGUN = 2.0  # seconds that a stop waits for what comes before the first step
 # of features: `module:function` and what help says (004: supervised learning first)
 TRAINING_VERBS: Door[Mapping[str, tuple[str, str]]] = Door("training_verbs")
 
@@ -104,7 +105,12 @@ def _train(run: Run, request: StopRequest) -> int:
         with suppress(TrainingStopped), run.playing(f"trainer-{rank}"):
             take_part(run)
         return EXIT_OK
-    with TrainingRun(run, lambda: request.asked, Reporters(run)) as training:
+
+    def asked() -> bool:
+        request.grace = run.config.operation.grace_seconds
+        return request.asked
+
+    with TrainingRun(run, asked, Reporters(run)) as training:
         if training.finished and processes == 1:
             log.info("nothing to do: the run is finished", step=training.step)
             return EXIT_OK
@@ -113,6 +119,8 @@ def _train(run: Run, request: StopRequest) -> int:
         if simulated:
             from rods.trainer.simulated import train
         else:
+            # until the run first asks: imports, weights, demonstrations for nano may be lost
+            request.grace = UNBEGUN
             from rods.trainer.trl_start import train  # torch only where weights are
         try:
             train(training)

@@ -26,7 +26,7 @@ from rods.buffers.run.run import Run
 from rods.canonical import JsonObject, keyed_random
 from rods.errors import InfrastructureError
 from rods.observations import Group, Update
-from rods.trainer import advantages, batches
+from rods.trainer import advantages, batches, torch_settings
 from rods.trainer.engines.base import RolloutEngine, Sample
 from rods.trainer.policy import Batch, Policy, Stopping, TrainingStopped
 from rods.trainer.ranks import Ranks
@@ -196,9 +196,16 @@ class _Hooks(TrainerCallback):  # type: ignore[misc]
     the run is over."""
 
     trainer: RunTrainer
+    share = 1.0  # of the learning rate, in the latest update
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self.trainer.begin()
+
+    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        assert self.trainer.batch is not None
+        self.share = torch_settings.scheduled(self.trainer.config.training, self.trainer.batch.step)
+        for group in self.trainer.optimizer.param_groups:
+            group["lr"] = group["initial_lr"] * self.share
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         # all passes over the batch are done
@@ -208,6 +215,8 @@ class _Hooks(TrainerCallback):  # type: ignore[misc]
     def on_log(
         self, args: Any, state: Any, control: Any, logs: dict[str, Any], **kwargs: Any
     ) -> None:
+        if "learning_rate" in logs:  # TRL's scheduler is constant
+            logs["learning_rate"] *= self.share
         if self.trainer.training is not None:
             self.trainer.training.report(logs)
 

@@ -75,9 +75,7 @@ def take_part(run: Run, training: TrainingRun | None = None) -> None:
             log.warning(cramped)
     bf16 = torch_settings.bf16(run.config.operation, policy.kind)
     engine = LocalEngine(chat.load_model(), chat, run.config.rollouts, bf16=bf16)
-    engine.model = adapted(
-        engine.model, run.config.policy.lora_rank, run.config.random_seeds.policy
-    )
+    engine.model = adapted(engine.model, policy, run.config.random_seeds.policy)
     WeightTrainer(run, training, ranks, engine, sharding.checked(run.config)).train()
 
 
@@ -127,7 +125,7 @@ class WeightTrainer(OwnTokenLoss, RunTrainer):
             self.shards.gather()
 
     def create_optimizer(self, model: Any = None) -> Any:
-        """The run's optimizer over all trained parameters; its learning rate is constant."""
+        """The run's optimizer over all trained parameters."""
         settings = self.config.training
         self.optimizer = torch_settings.make_optimizer(
             settings.optimizer, self.shards.trained, settings.learning_rate

@@ -15,6 +15,7 @@ from zipfile import BadZipFile, ZipFile
 import torch
 
 from rods.canonical import JsonObject
+from rods.config import PolicySettings
 from rods.errors import UserError
 from rods.files import open_regular
 
@@ -23,19 +24,31 @@ TEXT = 128 << 20  # bytes; the largest tokenizers have a quarter of that
 ADAPTER = "adapter.pt"  # no .safetensors: servers load all of those in a folder
 
 
-def adapted(model: Any, rank: int, random_seed: int) -> Any:
-    """`model` with matrices of `rank` beside all its linear layers, of which only they are trained;
-    scale 2; half of them begin with draws of `random_seed`, the others at 0. The model itself for
-    rank 0."""
+def adapted(model: Any, policy: PolicySettings, random_seed: int) -> Any:
+    """`model` with the matrices of LoRA that `policy` says beside its linear layers, of which only
+    they are trained; half of them begin with draws of `random_seed`, the others at 0. Without
+    dropout, which rollouts would have too. The model itself for rank 0. Raises UserError for
+    targets that it has not."""
+    rank = policy.lora_rank
     if not rank:
         return model
     from peft import LoraConfig, get_peft_model
 
     with torch.random.fork_rng():
         torch.manual_seed(random_seed)
-        return get_peft_model(
-            model, LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear")
+        matrices = LoraConfig(
+            r=rank,
+            lora_alpha=policy.lora_alpha or 2 * rank,
+            target_modules=policy.lora_targets or "all-linear",
         )
+        try:
+            return get_peft_model(model, matrices)
+        except ValueError as error:
+            raise UserError(
+                f"LoRA does not fit this model: {' '.join(str(error).split())}",
+                where="policy.lora_targets",
+                remedy="name modules that it has (print(model)), or none: all linear layers",
+            ) from error
 
 
 def save_plain(model: Any, folder: Path, dtype: torch.dtype | None = None) -> None:

@@ -275,6 +275,14 @@ def _warnings(config: Config, tasks: Sequence[AnyTask], environments: Environmen
         warnings.append(
             f"{judged} rollouts decide whether a new variant stays: raise pool.burn_in_observations"
         )
+    strange = {task.environment.name for task in train} - {"desk"}
+    if config.policy.kind == "nano" and strange:
+        warnings.append(
+            f"nano knows desk alone: its warm start, some minutes on two cores, shows no tool of "
+            f"{', '.join(sorted(strange)[:FEW])}, so it will earn next to nothing there. It tries "
+            f'the loop out; so does policy.kind = "simulated" in seconds. To learn, name a model: '
+            f'kind = "transformers"'
+        )
     if config.pipeline.author == "llm":
         return warnings  # a model writes from tools and schemas alone
     for name in sorted({task.environment.name for task in train if isinstance(task, Task)}):

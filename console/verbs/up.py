@@ -63,6 +63,14 @@ def up(
         check_libraries(open_or_create(run, None).config.policy.kind)
     else:
         raise UserError("no run there", where=run, remedy="create it: add --config FILE")
+    return supervise(run, config, as_json)
+
+
+def supervise(
+    run: Path, config: Path | None, as_json: bool, enough: Callable[[], bool] = lambda: False
+) -> int:
+    """Trainer and daemon of a run that is there, until it is finished, a signal comes or `enough`
+    says so; the exit code."""
     progress = Progress(run)
     with StopRequest(second_interrupts=False) as request:
         # raised where Python drops what is raised: in a finalizer
@@ -72,7 +80,7 @@ def up(
         supervisor = Supervisor(trainer, daemon, view.say, lambda: progress.step)
         supervisor.start()
         try:
-            while supervisor.poll() and not request.asked:
+            while supervisor.poll() and not (request.asked or enough()):
                 view.look()
                 time.sleep(POLL_SECONDS)
             if request.asked:

@@ -27,4 +27,4 @@ def init(folder: Path, /) -> None:
     with contextlib.chdir(folder):  # which the tasks name their world from
         tasks = Path("tasks.jsonl")
         replace(tasks, rehashed(tasks, Environments())[1])
-    say(f"{folder}: a world, 12 tasks and a run's configuration; read {folder / 'README.md'}")
+    say(f"{folder}: a world, 30 tasks and a run's configuration; read {folder / 'README.md'}")

@@ -7,6 +7,7 @@ whatever the history.
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import asdict
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, get_args
 
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rods.buffers.log.parts import Lookup
-from rods.buffers.run.runfolder import REJECTED
+from rods.buffers.run.runfolder import EVALUATION, REJECTED
 from rods.canonical import JsonMapping, JsonObject, only
 from rods.console.events import PROCESSES, Events
 from rods.console.progress import Progress
@@ -68,9 +69,20 @@ def status(follower: Follower, query: Query) -> JsonObject:
         "policy": policy.kind,
         "model": policy.model,
         "costs": costs,
+        "heldout": _scored(
+            follower.path,
+            progress.state.attempt,
+            tuple(path.name for path in (follower.path / EVALUATION).glob("heldout_*")),
+        ),
         "environments": environments,
         "errors": errors,
     }
+
+
+@lru_cache(maxsize=64)
+def _scored(path: Path, attempt: int, files: tuple[str, ...]) -> JsonObject | None:
+    """Held-out scores, read again where an attempt or files are new: a page asks each second."""
+    return scored(path) if files else None
 
 
 def steps(follower: Follower, query: Query) -> JsonObject:

@@ -21,7 +21,6 @@ from rods.family.planning.plan import Launch, Rates, launched, plan as planned
 from rods.files import read_toml
 from rods.gates.ground_truth import Room
 from rods.players import Players
-from rods.trainer.prerequisites import no_model
 from rods.worlds.sources import beside, load_tasks
 
 # What a trainer of weights logs of a step, beside its rewards; tokens are those of all rollouts
@@ -125,7 +124,12 @@ def plan(
     if settings.policy.kind == "transformers" and all(
         figure.name != "parameters" for figure in figures
     ):
-        raise no_model(config_json or Path(settings.policy.model))
+        raise UserError(
+            "there is no model",
+            where=config_json or settings.policy.model,
+            remedy="of one that is not here a plan needs its config.json: --config-json FILE; a "
+            "run needs a folder with it in policy.model, not a name on a hub",
+        )
     memory = {
         name.removeprefix("memory: "): value or 0.0
         for name, value, *_ in figures

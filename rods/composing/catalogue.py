@@ -132,6 +132,7 @@ class Recipe:
     makes: Texts = ()
     short: bool = False
     purpose: Texts = ()  # what a user wants by it, without values ("lend a book")
+    leads: Texts = ()  # sentences that ask for nothing, said before it ("A reader is here.")
 
     @cached_property
     def tools(self) -> Texts:

@@ -235,6 +235,7 @@ def _common_words(catalogue: Catalogue) -> frozenset[str]:
     """The words of frames, links and stories: they ask for nothing."""
     book = catalogue.book
     parts = [book.links, book.openings, book.resumes, *book.frames.values()]
+    parts += [recipe.leads for recipe in catalogue.recipes.values()]
     parts += [
         part for story in book.stories for part in (story.opening, story.later, story.closing)
     ]

@@ -162,6 +162,7 @@ class _RecipeFields(BaseModel, extra="forbid"):
     unless: Texts = ()
     makes: Texts = ()
     purpose: Texts = ()
+    leads: Lines = ()
     short: StrictBool = False
 
 

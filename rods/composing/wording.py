@@ -18,6 +18,7 @@ from rods.composing.lexicon import runs_on
 from rods.composing.records import BoundCall, ComposeError, Draft
 
 BACK = 0.75  # probability that a holistic rewrite refers back where it clearly can
+LED = 0.6  # probability that a request has a lead of its own recipe, where it has some
 SLACK = 2  # words that a turn may have beyond the longest: a blur adds some
 SHORTER = 6  # wordings of a turn, until one is short enough
 # what comes before all else, and after it
@@ -75,8 +76,10 @@ def rewrite(
     lacks a field."""
     book = catalogue.book
     story = _story(book, draft) if narrative else None
-    story, resumed = (
-        _served(catalogue, draft, story, rng, told) if served and story is not None else (story, -1)
+    story, resumed, intent = (
+        _served(catalogue, draft, story, rng, told)
+        if served and story is not None
+        else (story, -1, "")
     )
     spoken = [index for index, turn in enumerate(draft.turns) if turn]
     later = rng.sample(story.later, len(story.later)) if story is not None else []
@@ -85,26 +88,28 @@ def rewrite(
         if story is None or index not in spoken:
             lead = rng.choice(book.links) if index in spoken[1:] and rng.random() < 0.5 else ""
         elif index == resumed:
-            lead = rng.choice(book.resumes)
+            lead = rng.choice(book.resumes).replace("{intent}", intent)
         elif index in (spoken[0], spoken[-1]):
             lead = rng.choice(story.opening if index == spoken[0] else story.closing)
         else:
             lead = later[index % len(later)]  # none twice in a row
         lead = lead.format_map(draft.plan.narrative)
-        texts.append(
-            _turn(catalogue, requests(catalogue, turn), lead, holistic=True, fit=served, rng=rng)
-        )
-        if index in spoken[:1] and not texts[-1][1:].startswith(lead[1:]):
+        asked = requests(catalogue, turn)
+        own = asked[0].recipe.leads if served and asked else ()
+        if own := own if own and rng.random() < LED else ():
+            lead = rng.choice(own)
+        texts.append(_turn(catalogue, asked, lead, holistic=True, fit=served, rng=rng))
+        if index in spoken[:1] and (own or not texts[-1][1:].startswith(lead[1:])):
             resumed = -1  # nothing was told to which a turn could come back
     return tuple(texts)
 
 
 def _served(
     catalogue: Catalogue, draft: Draft, story: Story, rng: Random, told: int | None
-) -> tuple[Story, int]:
+) -> tuple[Story, int, str]:
     """The story, opened by what the user wants to get done where the recipes say it, and without
-    the lines about a topic, of which nobody knows that the calls serve it; and the turn to which
-    the opening comes back (-1: none)."""
+    the lines about a topic, of which nobody knows that the calls serve it; the turn to which the
+    opening comes back (-1: none), and what is wanted there."""
     # purpose → turn
     book = catalogue.book
     wanted = dict[str, int]()
@@ -122,7 +127,7 @@ def _served(
         tuple(line for line in lines if "{topic}" not in line) or ("",)
         for lines in (openings or story.opening, story.later, story.closing)
     )
-    return replace(story, opening=opening, later=later, closing=closing), resumed
+    return replace(story, opening=opening, later=later, closing=closing), resumed, last
 
 
 def parted(
@@ -144,7 +149,7 @@ def parted(
     )
     leads = (
         re.escape(line.format_map(narrative)).replace("@", "[^.!?]+")
-        for line in (*book.links, *story_lines)
+        for line in (*book.links, *asked[0].recipe.leads, *story_lines)
     )
     lead = max(
         (match[0] for pattern in leads if (match := re.match(pattern, text, re.I))),

@@ -53,6 +53,9 @@ class PolicySettings(Section):
     chat_template_kwargs: dict[str, bool | int | str] = Field(default_factory=dict)
     # trains matrices of this rank beside frozen weights (LoRA, needs peft); 0: all
     lora_rank: int = Field(0, ge=0)
+    lora_alpha: float = Field(0, ge=0)  # LoRA's scale is this over the rank; 0: twice the rank
+    # names of the modules that have LoRA's matrices, as peft takes them; empty: all linear layers
+    lora_targets: list[str] = Field(default_factory=list)
     # kind=nano: share of flawed turns in the warm start's demonstrations
     carelessness: float = Field(0.6, ge=0, le=1)
     # kind=nano: optimizer steps of supervised warm start; 0: the recipe's own
@@ -106,6 +109,9 @@ class Training(Section):
     # the run ends after this many rollout batches (004 Appendix N)
     steps: int = Field(600, ge=1, le=10**9)
     learning_rate: float = Field(1e-6, gt=0)  # of the optimizer; about 0.01 with muon
+    # what it does until training.steps: stays, or falls to 0 in a line or half a cosine
+    schedule: Literal["constant", "linear", "cosine"] = "constant"
+    warm_up_steps: int = Field(0, ge=0)  # steps in which the learning rate rises first
     # muon: torch.optim.Muon for matrices, AdamW for the rest
     optimizer: Literal["adamw", "muon"] = "adamw"
     kl: float = Field(0.1, ge=0)  # weight of the KL penalty against the starting policy; 0: none

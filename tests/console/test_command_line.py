@@ -22,6 +22,11 @@ EXPECTED = {
         ["CONFIG"],
         ["--nodes", "--gpus", "--accelerate", "--config-json", "--rates", "--gpu-memory", "--json"],
     ),
+    "twin": (
+        ["RUN"],
+        ["--static", "--random", "--refill", "--seeds", "--config", "--only-make", "--json"],
+    ),
+    "compare": (["RUNS"], ["--json"]),
     "up": (["RUN"], ["--config", "--steps", "--json"]),
     "status": (["RUNS"], ["--follow", "--json"]),
     "inspect": (["RUN", "TASK"], ["--cost", "--json"]),
@@ -100,6 +105,7 @@ BROUGHT = {  # by parts that can be taken out
     "new_world": ("init",),
     "planning": ("plan",),
     "trials": ("doctor",),
+    "twins": ("twin", "compare"),
 }
 for part in GONE:
     for verb in BROUGHT.get(part, ()):
@@ -130,15 +136,15 @@ def test_no_verb_is_missing_from_the_agreed_list() -> None:
 
 
 HEADINGS = {  # what a person is about to do → the verbs and nouns that help shows there
-    "Start": ["init", "plan", "up"],
-    "Look": ["dash", "inspect", "status"],
+    "Start": ["init", "plan", "twin", "up"],
+    "Look": ["compare", "dash", "inspect", "status"],
     "A world of your own": ["data", "env"],
     "A trainer of your own": ["trainer"],
     "Check and repair": ["doctor", "recover", "verify"],
 }
 
 
-def test_help_groups_at_most_a_dozen_by_what_a_person_is_about_to_do(
+def test_help_groups_fourteen_at_most_by_what_a_person_is_about_to_do(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert run([]) == 0
@@ -153,7 +159,7 @@ def test_help_groups_at_most_a_dozen_by_what_a_person_is_about_to_do(
     assert shown == {
         heading: [verb for verb in there if verb not in gone] for heading, there in HEADINGS.items()
     }
-    assert sum(map(len, shown.values())) <= 12
+    assert sum(map(len, shown.values())) <= 14
 
 
 @pytest.mark.parametrize("verb", [verb for verb in verbs() if verb not in programs()])
@@ -170,6 +176,14 @@ def test_an_unknown_verb_is_answered_with_what_may_be_meant(
 ) -> None:
     assert run([word, "runs/demo"]) == 2
     assert f'Did you mean "{verb}"?' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", ["up", "trainer new"])
+def test_who_asks_for_a_dry_run_is_told_of_the_plan(
+    verb: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*verb.split(), "runs/x", "--config", "run.toml", "--dry-run"]) == 2
+    assert "→ `rods plan CONFIG`" in capsys.readouterr().err
 
 
 @pytest.mark.sweep

@@ -8,7 +8,8 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 from transformers.integrations import deepspeed
 
-from rods.errors import EXIT_OK, EXIT_REQUEUE
+from rods.config import PolicySettings
+from rods.errors import EXIT_OK, EXIT_REQUEUE, UserError
 from rods.trainer.nano import model as network
 from rods.trainer.weight_files import (
     ADAPTER,
@@ -23,10 +24,27 @@ from tests.trainer.nano_parts import chat
 from tests.trainer.runs import live_steps, train, write_config
 from tests.trainer.test_ranks import SMALL
 
+LORA = PolicySettings(lora_rank=4)
+
+
+def test_alpha_and_targets_are_those_of_the_configuration() -> None:
+    chosen = PolicySettings(lora_rank=4, lora_alpha=4, lora_targets=["q_proj", "v_proj"])
+    model = adapted(network.fresh(chat().tokenizer, 1), chosen, 0)
+    layers = {
+        name.rpartition(".lora_A")[0] for name, _ in model.named_parameters() if ".lora_A" in name
+    }
+    assert layers and {name.rpartition(".")[2] for name in layers} == {"q_proj", "v_proj"}
+    assert {model.get_submodule(name).scaling["default"] for name in layers} == {1.0}
+    usual = adapted(network.fresh(chat().tokenizer, 1), LORA, 0)
+    assert {usual.get_submodule(name).scaling["default"] for name in layers} == {2.0}
+    wrong = PolicySettings(lora_rank=4, lora_targets=["query"])
+    with pytest.raises(UserError, match=r"policy\.lora_targets"):
+        adapted(network.fresh(chat().tokenizer, 1), wrong, 0)
+
 
 @pytest.mark.numeric
 def test_the_saved_weights_answer_like_the_adapted_model(tmp_path: Path) -> None:
-    model = adapted(network.fresh(chat().tokenizer, 1), 4, 0)
+    model = adapted(network.fresh(chat().tokenizer, 1), LORA, 0)
     for name, parameter in model.named_parameters():
         assert parameter.requires_grad == (".lora_" in name)
         if ".lora_B" in name:
@@ -41,7 +59,7 @@ def test_the_saved_weights_answer_like_the_adapted_model(tmp_path: Path) -> None
             before = model(ids).logits
     assert torch.allclose(ours, plain, atol=1e-5) and not torch.allclose(before, plain, atol=1e-2)
     save_adapter(model, tmp_path)
-    fresh = adapted(network.fresh(chat().tokenizer, 1), 4, 1)
+    fresh = adapted(network.fresh(chat().tokenizer, 1), LORA, 1)
     assert load_adapter(fresh, tmp_path)
     with torch.no_grad():
         assert torch.equal(fresh(ids).logits, ours)
@@ -51,7 +69,7 @@ def test_the_saved_weights_answer_like_the_adapted_model(tmp_path: Path) -> None
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_adapter_around_experts_is_part_of_the_saved_weights(tmp_path: Path, kind: str) -> None:
     """peft adapts what it finds linear, and a mixture's experts are no layers of their own."""
-    model = adapted(mixture(kind), 4, 0)
+    model = adapted(mixture(kind), LORA, 0)
     learnt = {
         name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad
     }

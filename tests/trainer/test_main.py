@@ -345,6 +345,25 @@ def test_a_step_that_outlasts_the_grace_period_is_interrupted(tmp_path: Path) ->
     assert (run / "checkpoints" / "step_00000000.a1" / "manifest.json").exists()
 
 
+@pytest.mark.slow
+def test_what_comes_before_the_first_step_is_not_waited_for(tmp_path: Path) -> None:
+    """nano's demonstrations take a minute, in which nobody asks whether to stop."""
+    run = tmp_path / "run"
+    nano = {"policy.kind": "nano", "policy.dialect": "compact", "policy.warm_start_steps": 9}
+    config = write_config(tmp_path / "c.toml", nano)
+    environment = {**os.environ, "RODS_CACHE": str(tmp_path / "cache")}
+    child = subprocess.Popen(
+        command(run, config), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment
+    )
+    while not (run / "operation.trainer.jsonl").exists() and child.poll() is None:
+        time.sleep(0.05)  # its imports are next
+    child.send_signal(signal.SIGTERM)
+    _, error = child.communicate(timeout=300)
+    assert child.returncode == EXIT_REQUEUE
+    assert b"before the first one" in error
+    assert not (tmp_path / "cache" / "nano").exists()
+
+
 def test_a_dashboard_that_is_not_there_is_refused_before_anything_is_trained(
     tmp_path: Path,
 ) -> None:

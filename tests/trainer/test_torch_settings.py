@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 import torch
 
+from rods.config import Training
 from rods.trainer import torch_settings
 from rods.trainer.nano.model import fresh
 from rods.trainer.torch_settings import make_optimizer
@@ -79,3 +80,16 @@ def test_adamw_is_fused_on_a_gpu_where_it_would_make_a_copy_of_what_it_moves(
             part for part in getattr(made, "parts", [made]) if isinstance(part, torch.optim.AdamW)
         ]
         assert [part.defaults["fused"] for part in parts] == [fused]
+
+
+def test_the_learning_rate_rises_and_falls_as_the_schedule_says() -> None:
+    def shares(**training: Any) -> list[float]:
+        settings = Training(steps=10, **training)
+        return [torch_settings.scheduled(settings, step) for step in range(1, 11)]
+
+    assert shares() == [1.0] * 10
+    assert shares(warm_up_steps=3) == pytest.approx([0.25, 0.5, 0.75, *[1.0] * 7])
+    assert shares(schedule="linear") == pytest.approx([1 - done / 10 for done in range(10)])
+    cosine = shares(schedule="cosine", warm_up_steps=2)
+    assert cosine[:3] == pytest.approx([1 / 3, 2 / 3, 1.0]) and cosine[6] == pytest.approx(0.5)
+    assert 0 < cosine[-1] < 0.1 and cosine[2:] == sorted(cosine[2:], reverse=True)

@@ -90,6 +90,7 @@ def train(folder: Path, **changes: Any) -> tuple[list[float], Path]:
 def test_each_setting_of_the_algorithm_changes_the_update(home: Path) -> None:
     changes: dict[str, dict[str, Any]] = {
         "kl": {"kl": 0.5},
+        "warm_up_steps": {"warm_up_steps": 3},
         "clip_low": {"clip_low": 1e-4},
         "clip_high": {"clip_high": 1e-4},
         "loss": {"loss": "rollout"},

@@ -143,6 +143,9 @@ function told(now) {
       count("rejected", "attempts that failed", "rejected.jsonl"),
       count("staged", "variants that wait for a merge", "expanded_epoch_*.jsonl without what pool.jsonl has decided"),
       ...["injected", "refused", "retired", "revived"].map((name) => count(name, "variants", `pool.jsonl: ${name}`)),
+      ...Object.entries(now.variety.generations).map(([generation, row]) => figure(`patterns_${generation}`, num(row.patterns),
+        `of calls in ${num(row.variants)} active variants of generation ${generation}; ${num(row.openings)} openings; ${num(100 * row.alike)} % of words as in the nearest other`, "expanded_epoch_*.jsonl")),
+      figure("unused", num(now.variety.unused.length), now.generated ? `functions in no active variant: ${now.variety.unused.slice(0, 8).join(", ")}` : "no variant yet", "expanded_epoch_*.jsonl"),
     ],
     "What models cost": spent(now.costs),
   };
@@ -153,12 +156,22 @@ function told(now) {
       figure("condition", now.condition, now.pace, "heartbeats, locks, and the step against training.steps"),
       figure("step", num(now.step), `of ${num(now.steps)} steps; epoch ${now.epoch}, stage ${now.stage}, start ${now.attempt}`, `${OBSERVATIONS}: step records`),
       figure("reward", num(now.reward, 3), `does it learn? ${num(now.recent, 3)} over the last ten steps`, `${OBSERVATIONS}: mean progress of the step's groups`),
+      heldOut(now.heldout),
       figure("at_the_boundary", share, "does it teach? share of the active tasks that rollouts disagree about", `${OBSERVATIONS}: zone of each active task's latest group`),
       count("accepted", `does it write? variants; ${num(now.injected)} injected, ${num(now.costs.calls)} calls of models`, "seeds.jsonl: finished; pool.jsonl: injected")),
     el("div", { class: "groups" }, Object.entries(groups).filter(([, figures]) => figures.length).map(([title, figures]) =>
       el("details", { open: open.has(title), ontoggle: (event) => open[event.target.open ? "add" : "delete"](title) },
         el("summary", {}, title), el("div", { class: "figures" }, figures)))),
   ];
+}
+
+/** Held-out progress at the last scored step, with what it gained since the first. */
+function heldOut(heldout) {
+  const source = "eval/: rods trainer score";
+  if (!heldout) return figure("held_out", "–", "does it learn? not scored yet: rods trainer score", source);
+  const { mean, interval } = heldout.difference.progress;
+  const gained = interval ? `${num(mean, 3)} since step ${heldout.start.step}, 95 % interval ${interval.map((bound) => num(bound, 3)).join(" to ")}` : "one task";
+  return figure("held_out", num(heldout.end.progress.mean, 3), `does it learn? ${gained}`, source);
 }
 
 const open = new Set(); // groups that somebody has unfolded: figures are made anew every second

@@ -20,6 +20,7 @@ from rods.buffers.run.creation import check, create_run
 from rods.buffers.run.run import Run
 from rods.calls import Call
 from rods.config import Config, Sandbox, read_config
+from rods.environments.base import reference
 from rods.errors import RefusedError, UserError
 from rods.tasks import EnvironmentRef, Task
 from rods.worlds.sandbox.environment import Sandboxed
@@ -162,6 +163,24 @@ def test_seeds_of_one_type_only_are_worth_a_warning(tmp_path: Path) -> None:
     [warning] = run.manifest["warnings"]
     assert "at most 6 seeds a step, not 16" in warning
     assert check(settings, originals(), ENVIRONMENTS) == []
+
+
+def test_nano_on_another_world_is_worth_a_warning(tmp_path: Path) -> None:
+    nano = config(policy={"kind": "nano"}, training={"batch_tasks": 1})
+    assert not any("nano" in warning for warning in check(nano, originals(), ENVIRONMENTS))
+    toy = ENVIRONMENTS.load("tests.rods.toy_environment:environment")
+    done = Call("read", {"note_id": 7})
+    notes = {"notes": {"7": {"title": "rent", "body": "pay"}}}
+    own = Task(
+        reference(toy),
+        state=notes,
+        tools=("read",),
+        type="base",
+        script=("Read note 7.",),
+        calls=((done,),),
+    )
+    warned = [warning for warning in check(nano, [own], ENVIRONMENTS) if "nano" in warning]
+    assert len(warned) == 1 and toy.name in warned[0] and "desk alone" in warned[0]
 
 
 def test_a_full_disk_leaves_no_half_made_run(

@@ -78,7 +78,14 @@ async def test_the_page_shows_the_numbers_of_status_and_moves_with_them(
                 for name in figures
                 if await page.ask(f"document.querySelector('[data-name={name}]').checkVisibility()")
             ]
-            assert seen == ["condition", "step", "reward", "at_the_boundary", "accepted"]
+            assert seen == [
+                "condition",
+                "step",
+                "reward",
+                "held_out",
+                "at_the_boundary",
+                "accepted",
+            ]
             values = "[...document.querySelectorAll('.u-value')].map((one) => one.textContent)"
             assert "–" not in (await page.ask(values))[:2], "a legend without a value"
             await page.ask("document.querySelector('.groups summary').click()")

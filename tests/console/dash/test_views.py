@@ -73,6 +73,24 @@ def test_status_is_what_rods_status_says(
     assert found["condition"] == "finished"
 
 
+def test_the_first_view_has_held_out_progress_once_both_ends_are_scored(
+    finished_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = Path(shutil.copytree(finished_run, tmp_path / "run"))
+    shutil.rmtree(run / "eval", ignore_errors=True)
+    assert ask(run, "status")["heldout"] is None
+    scores = said_json(capsys, "trainer", "score", run)
+    assert ask(run, "status")["heldout"]["difference"] == scores["difference"]
+
+
+def test_variety_is_of_the_active_variants(finished_run: Path) -> None:
+    active = read_state(Run.open(finished_run)).active.values()
+    told = ask(finished_run, "status")["variety"]
+    generations = Counter(str(member.generation) for member in active if member.generated)
+    assert {name: row["variants"] for name, row in told["generations"].items()} == generations
+    assert generations and all(0 <= row["alike"] <= 1 for row in told["generations"].values())
+
+
 def test_steps_and_groups_are_those_on_record(finished_run: Path) -> None:
     run = Run.open(finished_run)
     active = read_state(run).active

@@ -192,6 +192,57 @@ def test_an_opening_says_what_the_calls_serve_and_no_topic_is_told() -> None:
     assert len(set(opened)) >= 0.8 * len(opened)
 
 
+def test_what_resumes_an_opening_may_say_what_is_wanted_there() -> None:
+    catalogue = replace(desk(), book=replace(desk().book, resumes=("I still have to {intent}.",)))
+    resumed = 0
+    for number, draft in enumerate(FRESH):
+        texts = wording.rewrite(
+            catalogue, draft, narrative=True, served=True, rng=random.Random(number)
+        )
+        for turn, text in zip(draft.turns, texts, strict=True):
+            assert "{" not in text
+            if text.startswith("I still have to "):
+                wanted = {one for bound in turn for one in catalogue.recipes[bound.recipe].purpose}
+                assert any(text.startswith(f"I still have to {one}.") for one in wanted)
+                resumed += 1
+    assert resumed > 10
+
+
+def test_a_lead_stands_before_the_request_of_its_recipe_alone() -> None:
+    draft = drafted(planned(["take_in", "see_balance"], ["see_today"]))
+    recipes = dict(desk().recipes)
+    for name in ("see_balance", "see_today"):
+        recipes[name] = replace(recipes[name], leads=(f"Now {name}.",))
+    catalogue = replace(desk(), recipes=recipes)
+    led = 0
+    for seed in range(20):
+        rng = random.Random(seed)
+        first, second = wording.rewrite(catalogue, draft, narrative=True, served=True, rng=rng)
+        assert "Now see" not in first  # see_balance is not what the turn begins with
+        led += second.startswith("Now see_today. ")
+        assert "Now see" not in second.removeprefix("Now see_today. ")
+        plain = wording.rewrite(catalogue, draft, narrative=True, rng=random.Random(seed))
+        assert not any("Now see" in text for text in plain)
+    assert 5 < led < 20
+    opened = [
+        wording.rewrite(
+            catalogue,
+            drafted(planned(["see_today"], ["take_in"])),
+            narrative=True,
+            served=True,
+            rng=random.Random(seed),
+        )
+        for seed in range(20)
+    ]
+    resumes = desk().book.resumes
+    assert any(first.startswith("Now see_today.") for first, _ in opened)
+    # nothing was told to come back to
+    assert not any(
+        first.startswith("Now see_today.") and second.startswith(resumes)
+        for first, second in opened
+    )
+
+
 def test_a_value_of_several_words_stands_in_quotation_marks_in_a_variant() -> None:
     draft = drafted(planned(["plan_event"], ["mail_person"]))
     text = draft.turns[1][-1].call.arguments["text"]
