@@ -22,6 +22,7 @@ PARTS: dict[str, tuple[str, ...]] = {  # its folders, its own first
     "environments": ("family/environments",),
     "simulation": ("family/simulation",),
     "export": ("family/export",),
+    "conversations": ("family/conversations",),
     "new_world": ("family/new_world",),
     "page": ("family/page",),
     "planning": ("family/planning",),
