@@ -23,6 +23,7 @@ PARTS: dict[str, tuple[str, ...]] = {  # its folders, its own first
     "simulation": ("family/simulation",),
     "export": ("family/export",),
     "conversations": ("family/conversations",),
+    "harbor": ("family/harbor",),
     "new_world": ("family/new_world",),
     "page": ("family/page",),
     "planning": ("family/planning",),

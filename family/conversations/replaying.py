@@ -9,7 +9,7 @@ import orjson
 
 from rods.canonical import JsonMapping
 from rods.environments.base import Environment, Result, reference, value_of
-from rods.family.conversations.reading import Conversation, LoggedCall, Unreadable
+from rods.family.conversations.logged import Conversation, LoggedCall, Unreadable
 from rods.gates.ground_truth import unheld
 from rods.tasks import Task
 

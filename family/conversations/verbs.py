@@ -17,7 +17,7 @@ from rods.environments.base import Environment
 from rods.environments.loading import Environments
 from rods.errors import InfrastructureError, UserError
 from rods.family.conversations.anonymous import Pseudonyms
-from rods.family.conversations.reading import CONVERSATION, Unreadable, read
+from rods.family.conversations.logged import CONVERSATION, Unreadable, read
 from rods.family.conversations.replaying import task_of
 from rods.files import BULK, explained, read_regular
 from rods.gates.ground_truth import run, unheld
