@@ -22,6 +22,8 @@ PARTS: dict[str, tuple[str, ...]] = {  # its folders, its own first
     "environments": ("family/environments",),
     "simulation": ("family/simulation",),
     "export": ("family/export",),
+    "conversations": ("family/conversations",),
+    "harbor": ("family/harbor",),
     "new_world": ("family/new_world",),
     "page": ("family/page",),
     "planning": ("family/planning",),

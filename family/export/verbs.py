@@ -25,10 +25,12 @@ from rods.canonical import JsonObject, only
 from rods.commands import Json
 from rods.console.output import print_result
 from rods.environments import registry
+from rods.episode.engine import Trace
 from rods.errors import EXIT_FAILED, EXIT_OK, RefusedError, UserError
+from rods.family.export.chats import conversation
 from rods.files import made_whole, read_toml, unpacked_lines
 from rods.functions import named_function
-from rods.tasks import read_tasks
+from rods.tasks import read_tasks, state_json
 
 Row = JsonObject
 CARD = Path(__file__).with_name("card.txt").read_text(encoding="utf-8")
@@ -193,8 +195,10 @@ class _Tables:
                 ]
                 yield {
                     **only(row, ("step", "slot", "rollout", "task", "end", "reward")),
+                    "world": task.environment.name,
+                    "state": "" if task.state is None else state_json(task.state).decode(),
                     "tools": orjson.dumps(tools).decode(),
-                    "messages": row["record"]["messages"],
+                    "messages": [*conversation(task, Trace.from_json(row["record"]))],
                 }
 
 

@@ -52,6 +52,10 @@ EXPECTED = {
     "data tau2": ([], ["--json"]),
     "data acebench": (["FOLDER"], ["--json"]),
     "data export": (["RUN", "FOLDER"], ["--format", "--json"]),
+    "data import chats": (
+        ["FILE"],
+        ["--world", "--out", "--rejects", "--state", "--anonymous", "--json"],
+    ),
     "env add": (
         ["NAME", "COMMAND"],
         [
@@ -102,6 +106,7 @@ BROUGHT = {  # by parts that can be taken out
     "feedback": ("env feedback list", "env feedback drop"),
     "environments": ("data select", "env generate", "env write"),
     "export": ("data export",),
+    "conversations": ("data import chats",),
     "new_world": ("init",),
     "planning": ("plan",),
     "trials": ("doctor",),

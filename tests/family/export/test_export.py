@@ -11,13 +11,21 @@ import orjson
 import pytest
 from datasets import get_dataset_config_names, load_dataset
 
+import rods as rods_api
+from rods import dialects
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import EXPANDED
 from rods.buffers.state import RunState, read_state
 from rods.console.main import run as rods
+from rods.dialects import Dialect
+from rods.environments.base import Environment
+from rods.episode.drivers import Job, Running
+from rods.episode.engine import NeedText, Reply, Trace
+from rods.episode.goals import goal_of
 from rods.family.export.verbs import TABLES
-from rods.tasks import AnyTask
-from tests.console.test_labels import labelled  # noqa: F401 (a run with traces)
+from rods.tasks import AnyTask, read_tasks, scripted
+from tests.console.test_labels import _keep, labelled  # noqa: F401 (a run with traces)
+from tests.environments import load
 from tests.worlds.bfcl.test_task_format import read
 
 
@@ -26,6 +34,25 @@ def exported(finished_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
     folder = tmp_path_factory.mktemp("export") / "tables"
     assert rods(["data", "export", str(finished_run), str(folder)]) == 0
     return folder
+
+
+ORACLE = """
+[data]
+tasks = "desk"
+train = 8
+held_out = 4
+[policy]
+kind = "simulated"
+dialect = "{}"
+[rollouts]
+rollouts_per_task = 2
+[training]
+batch_tasks = 8
+steps = 1
+[selection]
+seeds_per_step = 0
+"""
+SLIPS = {"hermes": "<tool_call>[", "tags": "<tool_call>[", "compact": "! "}  # malformed replies
 
 
 def table(folder: Path, name: str) -> list[dict[str, Any]]:
@@ -102,7 +129,20 @@ def test_kept_traces_leave_as_conversations_with_their_tools(
     traces = table(tmp_path / "tables", "traces")
     assert kept
     for chat, trace in zip(kept, traces, strict=True):
-        assert chat["messages"] == trace["record"]["messages"] and chat["reward"] == trace["reward"]
+        assert chat["reward"] == trace["reward"] and chat["world"] == "desk"
+        steps = [step for turn in trace["record"]["turns"] for step in turn["steps"]]
+        replies = [one for one in chat["messages"] if one["role"] == "assistant"]
+        made = [
+            {**called["function"], "arguments": orjson.loads(called["function"]["arguments"])}
+            for reply in replies
+            for called in reply.get("tool_calls", ())
+        ]
+        assert made == [call for step in steps for call in step["calls"]]
+        assert [one["content"] for one in replies] == [
+            None if step["calls"] else step["text"] for step in steps
+        ]
+        heard = [one["content"] for one in chat["messages"] if one["role"] == "tool"]
+        assert heard == [result["text"] for step in steps for result in step["results"]]
         tools = orjson.loads(chat["tools"])
         assert tools and all(tool["function"]["parameters"]["type"] == "object" for tool in tools)
 
@@ -122,6 +162,51 @@ def test_a_trace_that_cannot_be_read_is_named_and_the_others_leave(
     assert f"{first}:2" in said and f"{first}:3" in said and f"{second}: cannot be unpacked" in said
     assert len(table(tmp_path / "tables", "traces")) >= len(lines)
     assert table(tmp_path / "tables", "tasks") and table(tmp_path / "tables", "chats")
+
+
+@pytest.mark.needs("conversations")
+@pytest.mark.parametrize("dialect", ["hermes", "tags", "compact"])
+def test_conversations_that_leave_come_back_as_the_same_tasks(tmp_path: Path, dialect: str) -> None:
+    """A policy that makes the calls of the ground truth, and slips once before."""
+    (tmp_path / "run.toml").write_text(ORACLE.format(dialect))
+    spoken = dialects.load(dialect)  # type: ignore[arg-type]
+    with rods_api.open_training(
+        tmp_path / "run", lambda messages: "", config=tmp_path / "run.toml"
+    ) as training:
+        world = load("desk")
+        for batch in training:
+            played = [[oracle(world, task, spoken)] * 2 for task in batch.tasks]
+            training.record(batch, played)
+            _keep(tmp_path / "run", batch.step, played)
+    assert rods(["data", "export", str(tmp_path / "run"), str(tmp_path / "tables")]) == 0
+    log = str(tmp_path / "tables" / "chats.jsonl")
+    rows = table(tmp_path / "tables", "chats")
+    assert rods(["data", "import", "chats", log, "--world", "desk"]) == 1, "the second rollouts"
+    again = read_tasks(tmp_path / "tables" / "chats.tasks.jsonl")
+    given = [Run.open(tmp_path / "run").training[row["task"]] for row in rows[::2]]
+    assert len(given) == 8 and [(task.texts, task.goal_calls, task.state) for task in again] == [
+        (task.texts, task.goal_calls, task.state) for task in given
+    ]
+    assert [scripted(task, "this").calls for task in again] == [
+        scripted(task, "this").calls for task in given
+    ]
+
+
+def oracle(world: Environment, task: AnyTask, dialect: Dialect) -> Trace:
+    running = Running(Job(task, world, dialect, goal_of(world, task), max_steps=20))
+    request = running.advance(None)
+    slips = [True]
+    turn = -1
+    while isinstance(request, NeedText):
+        calls = scripted(task, "this").calls[request.turn] if request.turn > turn else ()
+        if calls and slips:
+            slips.pop()
+            text = SLIPS[dialect.name]
+        else:
+            turn = request.turn
+            text = dialect.write(calls) if calls else dialect.answer("Done.")
+        request = running.advance(Reply(text))
+    return request
 
 
 def test_the_card_says_where_the_rows_come_from(finished_run: Path, exported: Path) -> None:

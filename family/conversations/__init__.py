@@ -1,0 +1,1 @@
+"""`rods data import chats`: conversations that others have logged, as tasks."""
