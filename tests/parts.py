@@ -27,6 +27,7 @@ PARTS: dict[str, tuple[str, ...]] = {  # its folders, its own first
     "planning": ("family/planning",),
     "supervised": ("family/supervised",),
     "trials": ("family/trials",),
+    "triage": ("family/triage",),
     "processes": ("family/processes",),
     "ray_cluster": ("family/ray_cluster",),
     "adapters": ("trainer/adapters",),
