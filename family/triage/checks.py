@@ -17,6 +17,7 @@ from rods.analysis.plausible_calls import (
     KnownValues,
     attempts,
     plausible,
+    tried_after,
     visible,
     world_before,
 )
@@ -38,12 +39,17 @@ DATE = re.compile(r"\d{1,4}[-/:.]\d{1,2}([-/:.T ].*)?")
 SQUEEZED = re.compile(r"[\W_]+")
 PARTS = re.compile(r"[A-Za-z]+|\d+")
 NAMES = re.compile(r"\b[A-Z]\w+")
-# words of a request by which a number is computed, or is all that there is
-COMPUTES = re.compile(
-    RELATIVE.pattern + r"|\b(?:full\w*|fill\w*|fuel up|top|entire\w*|complete\w*|enough|suffic\w*"
-    r"|minim\w*|maxim\w*|mean|median|deviation|times|per ?cent\w*|round\w*|convert\w*|equal\w*"
-    r"|multipl\w*|divid\w*|calculat\w*|comput\w*|estimat\w*)\b"
+# words of a request by which a number is computed from any others, and by which it is what one
+# calculation makes of two
+ANYHOW = re.compile(
+    r"\b(?:mean|median|deviation|average|per ?cent\w*|round\w*|convert\w*|estimat\w*|minim\w*"
+    r"|maxim\w*|enough|suffic\w*)\b"
 )
+COMPUTES = re.compile(
+    RELATIVE.pattern + r"|\b(?:full\w*|fill\w*|fuel|top|entire\w*|complete\w*|times|equal\w*"
+    r"|multipl\w*|divid\w*|calculat\w*|comput\w*)\b"
+)
+MOST_NUMBERS = 60
 
 
 @frozen
@@ -73,8 +79,9 @@ def execute(players: Players, task: Task) -> Executed:
         job = players.job(task, dialects.load("hermes"), max_steps=MAX_STEPS)
         if short := _short(job):
             return Executed(results, (short,))
-        unsaid = [reason for reason in grounding(environment, task, results) if not reason.doubt]
+        unsaid = grounding(environment, task, results)
         certain = [reason for reason in unsaid if not _derived(environment, task, results, reason)]
+        unsaid = [reason for reason in unsaid if not reason.doubt or reason in certain]
         ambiguous = [
             reason
             for reason in referents(environment, task, results)
@@ -122,15 +129,44 @@ def _derived(environment: Environment, task: Task, results: Results, reason: Rea
             for parameter in tool.parameters
         )
     )
-    computes = COMPUTES.search(Text.of(asked(task, turn)).folded) is not None
     return all(
         heard.covers(leaf)
-        or (isinstance(leaf, int | float) and (computes or leaf % 1 != 0))
+        or (
+            isinstance(leaf, int | float) and _computed(environment, task, turn, index, leaf, heard)
+        )
         or (isinstance(leaf, str) and (documents.contains_exact(leaf) or _follows(leaf, heard)))
         or _looked_up(environment, task, turn, index, name, leaf)
         for name, value in call.arguments.items()
         if f" {name}={value!r}," in reason.text
         for leaf in values_in(value)
+    )
+
+
+def _computed(
+    environment: Environment, task: Task, turn: int, index: int, value: float, heard: Text
+) -> bool:
+    """Whether the request has `value` computed, from what was said or shown, what documents say,
+    or what tools show."""
+    request = asked(task, turn)
+    folded = Text.of(request).folded
+    if value % 1 != 0 or ANYHOW.search(folded) or heard.converts(value):
+        return True
+    if not COMPUTES.search(folded):
+        return False
+    offered = visible(environment, task, turn)
+    numbers = set(heard.numbers)
+    numbers |= {1.0}.union(*(Text.of(tool.description).numbers for tool in offered))
+    for tool in offered:
+        numbers.update(*(Text.of(each.description).numbers for each in tool.parameters))
+    if environment.features.fork:
+        calls = [*itertools.chain(*task.calls[:turn]), *task.calls[turn][:index]]
+        said = task.script[: turn + 1]
+        for tried in tried_after(environment, task.state, calls, said, offered):
+            numbers |= Text.shown(tried.result.text).numbers
+    return any(
+        abs(made - value) < 1e-6
+        for first, second in itertools.permutations(sorted(numbers)[:MOST_NUMBERS], 2)
+        for made in (first + second, first - second, first * second, first / (second or 1.0))
     )
 
 
