@@ -62,6 +62,7 @@ class Triaged:
             "task": self.task,
             "type": self.type,
             "diagnosis": self.diagnosis,
+            "fault": self.diagnosis in FAULTY,
             **present(rung=self.rung),
             "what": self.what,
             "evidence": list(self.evidence),

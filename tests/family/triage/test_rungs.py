@@ -27,9 +27,7 @@ def executed(tasks: list[Task]) -> list[Executed]:
 def without_names(text: str, environment: Environment) -> str:
     """The text without the names of tools and arguments, which everybody reads in the documents."""
     names = {
-        name
-        for tool in environment.tools().values()
-        for name in (tool.name, *tool.parameter_names)
+        name for tool in environment.tools().values() for name in (tool.name, *tool.parameter_names)
     }
     longest = sorted(names, key=len, reverse=True)
     return re.sub(rf"\b(?:{'|'.join(map(re.escape, longest))})\b", "_", text)
@@ -57,7 +55,7 @@ def holds(every: list[Executed]) -> None:
             assert set(re.findall(r"\w+", told[1][turn])) & tools.keys() <= first
             for rung in (2, 3, 4):
                 assert named <= set(re.findall(r"\w+", told[rung][turn]))
-            assert all(f'"arguments":' not in told[rung][turn] for rung in range(1, LAST))
+            assert all('"arguments":' not in told[rung][turn] for rung in range(1, LAST))
             assert told[LAST][turn].count('"arguments":') >= len(calls)
 
 

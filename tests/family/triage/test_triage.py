@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,12 +17,15 @@ import pytest
 
 from rods import dialects
 from rods.buffers.log.tail import read
+from rods.buffers.run.run import Run
+from rods.buffers.state import read_state
 from rods.calls import Call
 from rods.console.main import run as rods
 from rods.dialects import Message
 from rods.environments.loading import Environments
-from rods.errors import EXIT_OK, EXIT_REFUSED, EXIT_REQUEUE, EXIT_USER
+from rods.errors import EXIT_FAILED, EXIT_OK, EXIT_REFUSED, EXIT_REQUEUE, EXIT_USER
 from rods.family.triage.checks import execute
+from rods.family.triage.report import tables
 from rods.family.triage.rungs import hinted
 from rods.players import Players
 from rods.tasks import Task, write_task_file
@@ -94,6 +98,16 @@ def test_what_is_broken_and_unfair_is_found_without_a_policy(
     assert rods(["triage", str(file), "--out", str(tmp_path / "out"), "--json"]) == EXIT_OK
     printed = json.loads(capsys.readouterr().out)
     assert [one["task"] for one in printed["findings"]] == [*found]
+    write_task_file([first, unfair(fourth)], file)
+    assert rods(["data", "check", str(file)]) == EXIT_OK
+    capsys.readouterr()
+    report = tmp_path / "out" / "findings.jsonl"
+    assert rods(["data", "check", str(file), "--findings", str(report)]) == EXIT_FAILED
+    assert "tasks.jsonl:2: nobody says" in (said := capsys.readouterr().out) and "1 fault" in said
+    for wrong in ('{"fault": true, "task": 1}', "no JSON", '"text"'):
+        report.write_text(wrong)
+        assert rods(["data", "check", str(file), "--findings", str(report)]) == EXIT_USER
+        assert "is no finding" in capsys.readouterr().err
 
 
 def test_the_simulated_policy_climbs_until_it_solves(
@@ -162,10 +176,20 @@ def test_an_endpoint_is_taught_at_the_rung_that_it_needs(
     tasks = plain()[:5]
     rungs = dict(zip([task.id for task in tasks], (0, 2, 5, 6, 3), strict=True))
     tells = tasks[4].id
+    *_, vague = [task for task in plain(100) if execute(PLAYERS, task).ambiguous]
+    reason = execute(PLAYERS, vague).ambiguous[0]
+    tasks.append(vague)
 
     def answer(task: Task, turn: int, messages: Sequence[Message]) -> str:
         if task.id == tells:
             return " ".join(f"I would use {call}." for call in task.calls[turn])
+        if task.id == vague.id:
+            calls = [*task.calls[turn]]
+            if turn == reason.turn and reason.call is not None:
+                name, other = re.findall(r"(\w+)='\w+': '(\w+)' fits", reason.text)[0]
+                call = calls[reason.call]
+                calls[reason.call] = Call(call.name, {**call.arguments, name: other})
+            return HERMES.write(calls)
         return from_rung(rungs)(task, turn, messages)
 
     file = tmp_path / "tasks.jsonl"
@@ -181,6 +205,7 @@ def test_an_endpoint_is_taught_at_the_rung_that_it_needs(
         ("teachable", 5),
         ("beyond reach", None),
         ("format only", None),
+        ("broken", None),
     ]
     assert found[tasks[1].id]["played"]["2"] == {"solved": 2, "valid": 2, "rollouts": 2}
 
@@ -209,7 +234,7 @@ def test_a_triage_that_was_killed_goes_on_with_what_it_has_played(
         process.append(subprocess.Popen(command, stdout=subprocess.DEVNULL))
         assert process[0].wait() == -signal.SIGKILL
         done = sum(1 for log in (tmp_path / "out").glob("rung_*/episodes.jsonl") for _ in read(log))
-        assert 0 < done and not (tmp_path / "out" / "findings.jsonl").exists()
+        assert done > 0 and not (tmp_path / "out" / "findings.jsonl").exists()
         process.clear()
         found = findings(capsys, file, *told)
         whole = findings(capsys, file, "--samples", "2", "--out", tmp_path / "w", *options(url))
@@ -263,5 +288,17 @@ def test_the_hopeless_tasks_of_a_run_are_triaged_by_its_policy(
     assert rods(["trainer", "new", str(run), "--config", str(config)]) == EXIT_OK
     train(run)
     found = findings(capsys, run)
-    assert found and {"solved", "sound"}.isdisjoint(())
+    state = read_state(Run.open(run))
+    windows = {name: state.tracker.window(name) for name in (*state.active, *state.pool.revivable)}
+    zero = {name for name, window in windows.items() if window and window.latest_mean == 0.0}
+    assert zero == found.keys() and zero
     assert (run / "eval" / "triage" / "findings.jsonl").exists()
+    [table] = tables(run)
+    assert str(len(found)) and table["title"] == "Triage" and table["rows"] == []
+    counts = sum(int(note.split()[0]) for note in table["notes"] if note.startswith(" "))
+    assert counts == len(found)
+    played = findings(capsys, run, "--samples", "0")
+    assert {one["diagnosis"] for one in played.values()} <= {"sound", "broken", "unfair"}
+    (run / "eval" / "triage" / "findings.jsonl").write_bytes(b"[1]\n\xff")
+    [table] = tables(run)
+    assert "cannot be read" in table["notes"][0]
