@@ -2,12 +2,12 @@
 has shown and of what rollouts with hints have earned."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import asdict
 from typing import Literal
 
 from rods.analysis.containment import Text, values_in
 from rods.calls import Call
-from rods.canonical import JsonObject, Texts, frozen
+from rods.canonical import JsonObject, frozen
 from rods.episode.engine import Trace, TurnTrace
 from rods.family.triage.checks import Executed
 from rods.family.triage.rungs import LAST, NAMES, VALUES
@@ -28,46 +28,16 @@ class Played:
     resolved all turns, how many told the right calls in words alone, and how many made a call that
     is as right by the words."""
 
-    valid: int = 0
-    solved: int = 0
+    rollouts: int
+    valid: int
+    solved: int
     in_words: int = 0
     otherwise: int = 0
-    rollouts: int = 0
 
     @property
     def counts(self) -> bool:
         """Whether half of the rollouts or more are valid."""
-        return self.valid > 0 and 2 * self.valid >= self.rollouts
-
-
-@frozen
-class Triaged:
-    """What was found of one task. `rung`: the lowest at which it was solved; `what`: why, in words;
-    `evidence`: what was seen."""
-
-    task: str
-    type: str
-    diagnosis: Diagnosis
-    what: str
-    rung: int | None = None
-    evidence: Texts = ()
-    played: Mapping[int, Played] = field(default_factory=dict)
-
-    def as_json(self) -> JsonObject:
-        rollouts = {
-            str(rung): {"solved": at.solved, "valid": at.valid, "rollouts": at.rollouts}
-            for rung, at in self.played.items()
-        }
-        return {
-            "task": self.task,
-            "type": self.type,
-            "diagnosis": self.diagnosis,
-            "fault": self.diagnosis in FAULTY,
-            **present(rung=self.rung),
-            "what": self.what,
-            "evidence": list(self.evidence),
-            "played": rollouts,
-        }
+        return 2 * self.valid >= self.rollouts
 
 
 def solved_at(played: Mapping[int, Played]) -> int | None:
@@ -81,59 +51,70 @@ def settled(executed: Executed, played: Mapping[int, Played]) -> bool:
         executed.broken
         or executed.lost
         or solved_at(played) is not None
-        or (0 in played and (played[0].in_words or not played[0].counts))
+        or any(at.in_words or not at.counts for rung, at in played.items() if rung == 0)
     )
 
 
-def diagnose(task: Task, executed: Executed, played: Mapping[int, Played]) -> Triaged:
-    """The diagnosis of `task`; `played` is empty where nobody has played it."""
+def diagnose(task: Task, executed: Executed, played: Mapping[int, Played]) -> JsonObject:
+    """The finding about `task`, as docs/triage.md has it; `played` is empty where nobody has played
+    it."""
     rung = solved_at(played)
+    diagnosis, what, evidence = _diagnosed(executed, played, rung)
+    return {
+        "task": task.id,
+        "type": task.type,
+        "diagnosis": diagnosis,
+        "fault": diagnosis in FAULTY,
+        **present(rung=rung),
+        "what": what,
+        "evidence": [*map(str, evidence)],
+        "played": {str(number): asdict(at) for number, at in played.items()},
+    }
 
-    def found(diagnosis: Diagnosis, what: str, evidence: Sequence[str] = ()) -> Triaged:
-        return Triaged(task.id, task.type, diagnosis, what, rung, tuple(evidence), dict(played))
 
+def _diagnosed(
+    executed: Executed, played: Mapping[int, Played], rung: int | None
+) -> tuple[Diagnosis, str, Sequence[object]]:
+    """The diagnosis, why, and what was seen."""
+    notes = (*executed.unsaid, *executed.ambiguous)
     if executed.lost:
-        return found("undecided", "its world broke", [executed.lost])
+        return "undecided", "its world broke", [executed.lost]
     if executed.broken:
-        return found("broken", "its ground truth does not hold", executed.broken)
-    if rung == 0:
-        return found("solved", "it needs no hint")
+        return "broken", "its ground truth does not hold", executed.broken
     if rung is not None and rung < VALUES:
-        return found("teachable", f"it is solved once {NAMES[rung]} is told")
-    if played and played[0].in_words:
-        return found("format only", "the right calls are told in words, in no form that is read")
-    if any(at.otherwise for untold, at in played.items() if untold < VALUES):
+        teaches = f"it is solved once this is told: {NAMES[rung]}"
+        return ("teachable", teaches, ()) if rung else ("solved", "it needs no hint", ())
+    if 0 in played and played[0].in_words:
+        return "format only", "the right calls are told in words, in no form that is read", ()
+    if any(at.otherwise for below, at in played.items() if below < VALUES):
         what = "rollouts took other values, which fit the words as well"
-        return found("broken", what, [*map(str, executed.ambiguous)])
-    if rung is not None and executed.unsaid:
-        return found("unfair", "only what nobody says or shows makes it solvable", executed.unsaid)
-    if executed.certain:
-        return found("unfair", "nobody says and nothing shows what it needs", executed.certain)
+        return "broken", what, executed.ambiguous
+    if executed.certain or (rung is not None and executed.unsaid):
+        what = "nobody says and nothing shows what it needs"
+        return "unfair", what, executed.certain or executed.unsaid
     if rung is not None:
-        return found("teachable", f"it is solved once {NAMES[rung]} are told")
-    notes = (*executed.unsaid, *map(str, executed.ambiguous))
+        return "teachable", f"it is solved once this is told: {NAMES[rung]}", ()
     if not played:
-        return found("sound", "its ground truth holds; nobody has played it", notes)
-    if not all(at.counts for at in played.values()) or LAST not in played:
-        return found("undecided", "too many rollouts were cut or lost", notes)
-    return found("beyond reach", "it is not solved when everything is told", notes)
+        return "sound", "its ground truth holds; nobody has played it", notes
+    if LAST not in played or not all(at.counts for at in played.values()):
+        return "undecided", "too many rollouts were cut or lost", notes
+    return "beyond reach", "it is not solved when everything is told", notes
 
 
 def in_words(task: Task, trace: Trace) -> bool:
     """Whether an episode told the right calls in words, and in no form that is read: in every turn
     that has calls and was not resolved, no call was made, and the texts name each tool with all of
     its values."""
-    pairs = [*zip(task.calls, trace.turns, strict=False)]
-    missed = [pair for pair in pairs if pair[0] and not _resolved(pair[1])]
+    missed = [
+        (calls, turn)
+        for calls, turn in zip(task.calls, trace.turns, strict=False)
+        if calls and not (turn.verdict is not None and turn.verdict.resolved)
+    ]
     return (
-        len(pairs) == len(task.calls)
+        len(trace.turns) == len(task.calls)
         and bool(missed)
         and all(_told(calls, turn) for calls, turn in missed)
     )
-
-
-def _resolved(turn: TurnTrace) -> bool:
-    return turn.verdict is not None and turn.verdict.resolved
 
 
 def _told(calls: Sequence[Call], turn: TurnTrace) -> bool:

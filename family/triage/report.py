@@ -10,7 +10,6 @@ from rods.buffers.log.disk import replace
 from rods.buffers.run import runfolder
 from rods.canonical import JsonMapping, JsonObject
 from rods.errors import UserError
-from rods.family.triage.diagnosis import Triaged
 from rods.files import BULK, read_regular
 
 FINDINGS = "findings.jsonl"
@@ -19,11 +18,11 @@ MOST_NOTES = 40
 MOST_TEXT = 300  # characters of evidence
 
 
-def write(folder: Path, triaged: Sequence[Triaged]) -> Path:
+def write(folder: Path, findings: Sequence[JsonMapping]) -> Path:
     """Writes the findings, one JSON object a task, and returns the file. Raises UserError."""
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / FINDINGS
-    replace(file, b"".join(orjson.dumps(one.as_json()) + b"\n" for one in triaged))
+    replace(file, b"".join(orjson.dumps(finding) + b"\n" for finding in findings))
     return file
 
 

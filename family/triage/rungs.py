@@ -6,7 +6,6 @@ value of every argument comes from, 4 the values, 5 the calls. Rungs 1 to 3 have
 argument. A hint stands in the system prompt, since the words of a request decide what is judged:
 the task is otherwise the same."""
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -45,13 +44,15 @@ def hints(tools: Tools, task: Task, results: Results, rung: int) -> list[str]:
     for a tool that is unknown."""
     words = TEXTS["request"]
     flows = infer(tools, task, results)
-    made = list[tuple[tuple[int, int], str]]()  # places and tools of the calls so far
     texts = []
     for turn, calls in enumerate(task.calls):
         lines = []
         for index, call in enumerate(calls):
-            lines.append(_call(call, rung, _sources(flows[turn][index], made)))
-            made.append(((turn, index), call.name))
+            sources = {
+                name: TEXTS["source"][flow.source].format(tool=_tool(task, flow))
+                for name, flow in flows[turn][index].items()
+            }
+            lines.append(_call(call, rung, sources))
         if not calls:
             told = words["none"]
         elif rung == 1:
@@ -82,19 +83,12 @@ def _call(call: Call, rung: int, sources: Mapping[str, str]) -> str:
     return str(words["with"].format(tool=call.name, arguments=", ".join(arguments)))
 
 
-def _sources(flows: Mapping[str, Flow], made: list[tuple[tuple[int, int], str]]) -> dict[str, str]:
-    """Where the value of each argument comes from, in words; `made`: the calls before."""
-    words = TEXTS["source"]
-    sources = {name: words[flow.source] for name, flow in flows.items()}
-    counts = Counter(tool for _, tool in made)
-    for name, flow in flows.items():
-        if flow.origin is not None:
-            tool = dict(made)[flow.origin]
-            alike = [place for place, other in made if other == tool]
-            form = words["result" if counts[tool] == 1 else "results"]
-            ordinal = _ordinal(alike.index(flow.origin))
-            sources[name] = form.format(tool=tool, ordinal=ordinal)
-    return sources
+def _tool(task: Task, flow: Flow) -> str:
+    """The tool whose result a value comes from, if any."""
+    if flow.origin is None:
+        return ""
+    turn, index = flow.origin
+    return task.calls[turn][index].name
 
 
 def _ordinal(place: int) -> str:

@@ -19,7 +19,7 @@ from rods.evaluation import heldout
 from rods.family.triage import report
 from rods.family.triage.checks import execute
 from rods.family.triage.diagnosis import diagnose
-from rods.family.triage.playing import Evaluated, Rung, Simulated, Stopped, climb
+from rods.family.triage.playing import Rung, climb, drawn, evaluated
 from rods.players import Players
 from rods.tasks import AnyTask, Task
 from rods.trainer.simulated import SimulatedPolicy
@@ -52,47 +52,43 @@ def triage(
     """
     path = Path(source)
     options = [*policy]
+    if options and skill is not None:
+        raise UserError(
+            "two policies are named", where="--skill", remedy="leave it out, or what follows --"
+        )
     if runfolder.exists(path):
         run = Run.open(path)
         run.check_environments()
         tasks = [*_hopeless(run)]
         players = run.players
         folder = out or path / report.OF_RUN
-        if not options and skill is None and samples and run.config.policy.kind == "simulated":
-            simulated = SimulatedPolicy(run.config)
-            simulated.load(heldout.checkpoint(path, "end")[1].policy)
-            skill = simulated.skill
-        elif not options and skill is None and run.config.policy.kind != "external":
+        own = not options and skill is None
+        if own and samples and run.config.policy.kind == "simulated":
+            trained = SimulatedPolicy(run.config)
+            trained.load(heldout.checkpoint(path, "end")[1].policy)
+            skill = trained.skill
+        elif own and run.config.policy.kind != "external":
             options = ["--run", source]
     else:
         data = Data(tasks=source)
         tasks = load_tasks(data, Path(), train_needed=False)
         players = Players(Environments(None, beside(data, Path()), trust=trust))
         folder = out or Path(f"{path.name}.triage")
-        options += ["--trust"] if trust and options else []
-    if options and skill is not None:
-        raise UserError(
-            "two policies are named", where="--skill", remedy="leave it out, or what follows --"
-        )
+        options += ["--trust"] * (trust and bool(options))
     judged = {task.id: task for task in tasks if isinstance(task, Task)}
     if open_tasks := len(tasks) - len(judged):
         complain("rods triage", f"{open_tasks} tasks without ground-truth calls are left out")
     executed = {name: execute(players, task) for name, task in judged.items()}
     play: Rung | None = None
     if samples and skill is not None:
-        play = Simulated(executed, skill, samples)
+        play = drawn(executed, skill, samples)
     elif samples and options:
-        play = Evaluated(folder, players, executed, samples, options)
-    try:
-        played = climb(judged, executed, play) if play else {}
-    except Stopped as stopped:
-        complain("rods triage", "not all rungs are played; the same command goes on")
-        return stopped.code
-    triaged = [
+        play = evaluated(folder, players, executed, samples, options)
+    played = climb(judged, executed, play) if play else {}
+    findings = [
         diagnose(task, executed[name], played.get(name, {})) for name, task in judged.items()
     ]
-    file = report.write(folder, triaged)
-    findings = [one.as_json() for one in triaged]
+    file = report.write(folder, findings)
     print_result(
         as_json,
         {"findings": findings, "file": file},

@@ -86,7 +86,7 @@ def test_each_rung_tells_what_its_name_says() -> None:
         "Second request: begin with the tool find_contact.",
         "Second request: use, in this order: find_contact, share_file.",
         "Second request: use, in this order: find_contact with name from an earlier request; "
-        "share_file with file from an earlier request, address from the result of find_contact.",
+        "share_file with file from an earlier request, address from a result of find_contact.",
         'Second request: use, in this order: find_contact with name "sam"; '
         'share_file with file "diary", address "box24".',
         "Second request: make these calls, in the form that you were told: "
