@@ -20,8 +20,8 @@ from functools import partial
 from bench.figures import Figure, run
 from rods.calls import Call
 from rods.environments.loading import Environments
-from rods.family.triage.checks import Executed, execute
-from rods.family.triage.diagnosis import FAULTY, diagnose
+from rods.family.triage.diagnoses import FAULTY, diagnose
+from rods.family.triage.executed import Executed, execute
 from rods.family.triage.playing import LIFT, climb, drawn
 from rods.family.triage.rungs import LAST
 from rods.players import Players

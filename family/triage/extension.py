@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def _tables(run: Path) -> "Iterable[JsonMapping]":
-    from rods.family.triage.report import tables
+    from rods.family.triage.findings import tables
 
     return tables(run)
 
@@ -20,9 +20,9 @@ PROVIDES: "Provides" = {
     "tables": _tables,
     "verbs": {
         "triage": (
-            "rods.family.triage.verb:triage",
+            "rods.family.triage.verbs:triage",
             "Say why tasks are hopeless: teachable, broken, unfair or beyond reach.",
-            "look",
+            "repair",
         )
     },
 }

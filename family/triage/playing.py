@@ -13,8 +13,8 @@ from rods.buffers.log.tail import read
 from rods.console.main import programs
 from rods.episode.engine import Trace
 from rods.errors import EXIT_OK, RefusedError, RodsError, UserError
-from rods.family.triage.checks import Executed
-from rods.family.triage.diagnosis import Played, in_words, otherwise, settled
+from rods.family.triage.diagnoses import Played, in_words, otherwise, settled
+from rods.family.triage.executed import Executed
 from rods.family.triage.rungs import LAST, VALUES, hinted
 from rods.faults import INVALID_ENDS
 from rods.functions import named_function
@@ -73,6 +73,9 @@ def evaluated(
     program = programs()["eval"][0].replace(".__main__:main", ".main:run")
     evaluate: Callable[[list[str]], int] = named_function(program, where="rods eval")
 
+    # the likeliest rollout again and again would tell nothing
+    given = ["--samples", str(samples), "--temperature", "1", *options]
+
     def told(task: Task, rung: int) -> Task:
         results = executed[task.id].results
         assert results is not None  # what has none is settled before anybody plays it
@@ -94,7 +97,7 @@ def evaluated(
             raise RefusedError(what, where=file, remedy="name a new folder by --out")
         own = str(file.with_suffix(""))
         with contextlib.redirect_stdout(sys.stderr):
-            code = evaluate(["run", own, "--tasks", str(file), "--samples", str(samples), *options])
+            code = evaluate(["run", own, "--tasks", str(file), *given])
         if code != EXIT_OK:
             stopped = RodsError(f"rung {rung} is not played to its end; the same command goes on")
             stopped.exit_code = code

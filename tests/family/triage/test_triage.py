@@ -24,8 +24,8 @@ from rods.console.main import run as rods
 from rods.dialects import Message
 from rods.environments.loading import Environments
 from rods.errors import EXIT_FAILED, EXIT_OK, EXIT_REFUSED, EXIT_REQUEUE, EXIT_USER
-from rods.family.triage.checks import execute
-from rods.family.triage.report import tables
+from rods.family.triage.executed import execute
+from rods.family.triage.findings import tables
 from rods.family.triage.rungs import hinted
 from rods.players import Players
 from rods.tasks import Task, write_task_file

@@ -9,7 +9,7 @@ from rods.analysis.containment import Text, values_in
 from rods.calls import Call
 from rods.canonical import JsonObject, frozen
 from rods.episode.engine import Trace, TurnTrace
-from rods.family.triage.checks import Executed
+from rods.family.triage.executed import Executed
 from rods.family.triage.rungs import LAST, NAMES, VALUES
 from rods.observations import present
 from rods.tasks import Task

@@ -16,9 +16,9 @@ from rods.console.output import print_result
 from rods.environments.loading import Environments
 from rods.errors import EXIT_OK, UserError, complain
 from rods.evaluation import heldout
-from rods.family.triage import report
-from rods.family.triage.checks import execute
-from rods.family.triage.diagnosis import diagnose
+from rods.family.triage.diagnoses import diagnose
+from rods.family.triage.executed import execute
+from rods.family.triage.findings import OF_RUN, lines, write
 from rods.family.triage.playing import Rung, climb, drawn, evaluated
 from rods.players import Players
 from rods.tasks import AnyTask, Task
@@ -61,7 +61,7 @@ def triage(
         run.check_environments()
         tasks = [*_hopeless(run)]
         players = run.players
-        folder = out or path / report.OF_RUN
+        folder = out or path / OF_RUN
         own = not options and skill is None
         if own and samples and run.config.policy.kind == "simulated":
             trained = SimulatedPolicy(run.config)
@@ -88,11 +88,11 @@ def triage(
     findings = [
         diagnose(task, executed[name], played.get(name, {})) for name, task in judged.items()
     ]
-    file = report.write(folder, findings)
+    file = write(folder, findings)
     print_result(
         as_json,
         {"findings": findings, "file": file},
-        report.lines(findings),
+        lines(findings),
         f"{len(findings)} tasks, findings in {file}",
     )
     return EXIT_OK
