@@ -30,6 +30,7 @@ PARTS: dict[str, tuple[str, ...]] = {  # its folders, its own first
     "supervised": ("family/supervised",),
     "trials": ("family/trials",),
     "twins": ("family/twins",),
+    "triage": ("family/triage",),
     "processes": ("family/processes",),
     "ray_cluster": ("family/ray_cluster",),
     "adapters": ("trainer/adapters",),

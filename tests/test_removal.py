@@ -70,6 +70,7 @@ ASKED: list[tuple[str, str, tuple[str, ...], str]] = [
         "run.toml: operation.writing: unknown key",
     ),
     ("trials", "", ("doctor",), "doctor"),
+    ("triage", "", ("triage", "desk"), "triage"),
     ("benchmarks", "", ("eval", "--help"), "eval"),
     ("simulation", "[source]\ndrawn = 0.5\n", NEW, "run.toml: source: unknown key"),
     ("simulation", '[simulation]\nuser = "model"\n', NEW, "run.toml: simulation: unknown key"),

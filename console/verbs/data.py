@@ -47,6 +47,7 @@ def check_tasks(
     against: Annotated[
         list[str] | None, Parameter(help=f"None may match a held-out task of these. {FILE}.")
     ] = None,
+    findings: Path | None = None,
     trust: bool = False,
     as_json: Json = False,
 ) -> int:
@@ -55,10 +56,13 @@ def check_tasks(
 
     Args:
         file: A JSONL file of tasks.
+        findings: Faults that another verb has found in them, as JSON lines.
         trust: Run the code of worlds that the tasks name, whoever wrote it.
     """
     others = {name: given_tasks(name, Path()) for name in against or ()}
-    return print_checked(check_file(file, Environments(trust=trust), against=others), as_json)
+    environments = Environments(trust=trust)
+    report = check_file(file, environments, against=others, findings=findings)
+    return print_checked(report, as_json)
 
 
 def rehash_tasks(

@@ -154,9 +154,10 @@ class Running:
         return goal.verdict(self.instance, request)
 
 
-def ground_truth(job: Job) -> Iterator[tuple[engine.NeedText, str]]:
+def ground_truth(job: Job) -> Generator[tuple[engine.NeedText, str], None, engine.Trace]:
     """The episode of a policy that makes the calls of a `Task`'s ground truth, all of a turn in one
-    reply, and answers shortly: what it is asked, and its reply. Ends where the world breaks."""
+    reply, and answers shortly: what it is asked, and its reply. Ends where the world breaks.
+    Returns its trace."""
     assert isinstance(job.task, Task)
     running = Running(job)
     turn = -1
@@ -167,6 +168,7 @@ def ground_truth(job: Job) -> Iterator[tuple[engine.NeedText, str]]:
         text = job.dialect.write(calls) if calls else job.dialect.answer("Done.")
         yield request, text
         request = running.advance(engine.Reply(text))
+    return request
 
 
 def _result(instance: Instance, call: Call) -> Result:

@@ -86,9 +86,11 @@ def check_file(
     environments: Environments,
     *,
     against: Mapping[str, Sequence[AnyTask]] | None = None,
+    findings: Path | None = None,
 ) -> CheckReport:
-    """Every fault of the tasks in `path`, and what the file holds. Raises UserError when it cannot
-    be read.
+    """Every fault of the tasks in `path`, and what the file holds. `findings`: faults that were
+    found before, one JSON object a line with the id of its `task`, `what` is wrong and `evidence`;
+    those without `"fault": true` are passed over. Raises UserError when a file cannot be read.
 
     Notes list tasks that stand on both sides of the split: that is for the user to know, not a
     fault. A training task that matches a held-out one of other files (`against`, by name) is one.
@@ -125,8 +127,28 @@ def check_file(
                     Fault(f"{path}:{number}", "", f"leaks into {name}: {reason}", "leave it out")
                     for reason in contamination(task, held_out)
                 ]
+    for finding in _findings(findings):
+        if finding["task"] in tasks:
+            where = f"{path}:{tasks[finding['task']][0]}"
+            what = "; ".join([finding["what"], *finding["evidence"]])
+            all_faults.append(Fault(where, "", what, "mend it, or leave it out"))
     report = _report(path, records, _once(all_faults), tasks)
     return replace(report, notes=(*report.notes, *twins.notes()))
+
+
+def _findings(path: Path | None) -> list[Any]:
+    """The faults in a file of findings; none without a file."""
+    if path is None:
+        return []
+    found = [record for _, record, _ in _records(path)]
+    try:
+        faulty = [record for record in found if record.get("fault") is True]
+        for record in faulty:
+            "".join([record["task"], record["what"], *record["evidence"]])
+    except (AttributeError, KeyError, TypeError) as error:
+        what = f"holds a line that is no finding ({error})"
+        raise UserError(what, where=path, remedy="name a file of findings") from error
+    return faulty
 
 
 def rehashed(path: Path, environments: Environments) -> tuple[CheckReport, bytes]:

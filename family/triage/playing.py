@@ -1,0 +1,122 @@
+"""Plays the rungs of the ladder: each is an evaluation of the tasks that no lower rung has settled,
+with the hints in their system prompts, by the program that evaluates files of tasks. What it has
+recorded, it is the one to go on with. The simulated policy says nothing and is drawn."""
+
+import contextlib
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from rods.buffers.log.disk import replace
+from rods.buffers.log.tail import read
+from rods.console.main import programs
+from rods.episode.engine import Trace
+from rods.errors import EXIT_OK, RefusedError, RodsError, UserError
+from rods.family.triage.diagnoses import Played, in_words, otherwise, settled
+from rods.family.triage.executed import Executed
+from rods.family.triage.rungs import LAST, VALUES, hinted
+from rods.faults import INVALID_ENDS
+from rods.functions import named_function
+from rods.players import Players
+from rods.tasks import Task, read_tasks, task_lines
+from rods.trainer import simulated
+
+# how much a rung raises the skill of a simulated policy: assumed, not measured
+LIFT = 0.1
+By = Mapping[str, Played]  # by the id of the task
+Rung = Callable[[int, Sequence[Task]], By]
+
+
+def climb(
+    tasks: Mapping[str, Task], executed: Mapping[str, Executed], play: Rung
+) -> dict[str, dict[int, Played]]:
+    """What became of every task at every rung that it needed."""
+    played: dict[str, dict[int, Played]] = {name: {} for name in tasks}
+    for rung in range(LAST + 1):
+        left = [task for name, task in tasks.items() if not settled(executed[name], played[name])]
+        for name, at in play(rung, left).items():
+            played[name][rung] = at
+    return played
+
+
+def drawn(executed: Mapping[str, Executed], skill: float, samples: int) -> Rung:
+    """The rungs of a simulated policy. What follows from nothing it does not know until a rung
+    tells it."""
+
+    def play(rung: int, tasks: Sequence[Task]) -> By:
+        played = {}
+        for task in tasks:
+            hidden = executed[task.id].certain and rung < VALUES
+            chance = 0.0 if hidden else simulated.turn_chance(task, skill + LIFT * rung)
+            keys = (("triage", task.id, rung, index) for index in range(samples))
+            solved = sum(simulated.rollout(task, chance, "binary", *key).binary for key in keys)
+            played[task.id] = Played(samples, samples, solved)
+        return played
+
+    return play
+
+
+def evaluated(
+    folder: Path,
+    players: Players,
+    executed: Mapping[str, Executed],
+    samples: int,
+    options: Sequence[str],
+) -> Rung:
+    """The rungs of a policy that the options of `rods eval run` name, each in a folder of its own
+    below `folder`. The tasks of a rung are written once: later starts go on with them. Raises
+    UserError where nothing evaluates; a rung RodsError where its evaluation was stopped."""
+    if "eval" not in programs():
+        what = "nothing that is installed plays tasks"
+        raise UserError(what, where="rods eval", remedy="play nobody: --samples 0")
+    program = programs()["eval"][0].replace(".__main__:main", ".main:run")
+    evaluate: Callable[[list[str]], int] = named_function(program, where="rods eval")
+
+    # the likeliest rollout again and again would tell nothing
+    given = ["--samples", str(samples), "--temperature", "1", *options]
+
+    def told(task: Task, rung: int) -> Task:
+        results = executed[task.id].results
+        assert results is not None  # what has none is settled before anybody plays it
+        tools = players.environments.load(task.environment.name).tools()
+        return hinted(tools, task, results, rung)
+
+    def play(rung: int, tasks: Sequence[Task]) -> By:
+        file = folder / f"rung_{rung}.jsonl"
+        if not file.exists():
+            if not tasks:
+                return {}
+            folder.mkdir(parents=True, exist_ok=True)
+            replace(file, task_lines([told(task, rung) for task in tasks]))
+        originals = {told(task, rung).id: task for task in tasks}
+        written = {task.id for task in read_tasks(file)}
+        # of higher rungs: lost rollouts are played again at a later start, and may settle a task
+        if rung == 0 and written != originals.keys():
+            what = "holds other tasks than those that are triaged now"
+            raise RefusedError(what, where=file, remedy="name a new folder by --out")
+        own = str(file.with_suffix(""))
+        with contextlib.redirect_stdout(sys.stderr):
+            code = evaluate(["run", own, "--tasks", str(file), *given])
+        if code != EXIT_OK:
+            stopped = RodsError(f"rung {rung} is not played to its end; the same command goes on")
+            stopped.exit_code = code
+            raise stopped
+        traces: dict[str, list[Trace]] = {name: [] for name in originals.keys() & written}
+        for record in read(Path(own, "episodes.jsonl")):
+            if record["kind"] == "episode" and record["task"] in traces:
+                trace = Trace.from_json(json.loads(record["result"])["trace"])
+                traces[record["task"]] += [trace] * (trace.end not in INVALID_ENDS)
+        return {
+            task.id: Played(
+                samples,
+                len(valid := traces[name]),
+                sum(trace.binary for trace in valid),
+                sum(in_words(task, trace) for trace in valid),
+                sum(otherwise(task, executed[task.id], trace) for trace in valid),
+            )
+            for name, task in originals.items()
+            if name in traces
+        }
+
+    return play
