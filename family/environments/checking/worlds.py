@@ -17,17 +17,16 @@ from rods.environments import addressed
 from rods.environments.base import Tools, checks
 from rods.environments.loading import Environments
 from rods.errors import BrokenEnvironment
+from rods.family.environments.checking.walks import Walk, walks
 from rods.files import read_toml
 from rods.worlds.checking import CheckReport, Fault
 from rods.worlds.checking.environments import Probe, probe_state, script
 from rods.worlds.checking.runaway import LONGEST, attempts
 
 ROUNDS = 6  # sampled calls a tool in every state
-GROWING = 30  # calls of each tool that changes something, after which the state is still small
-# further draws of calls, which show what happens seldom, and the sampled calls a tool of each
-SEEDS = (1, 2, 3, 4)
-MORE = 30
-REACH = 100  # further calls of a tool that has not succeeded yet
+LASTING = 1_000  # calls in a row after which the state is still small and within its bounds
+LOOK = 50  # calls between two looks at how large it is
+ENTRIES = 200  # of one table, at most
 
 
 def check_world(
@@ -86,16 +85,16 @@ def check_world(
             calls = script(probe, state, random_seed=random_seed + number, rounds=ROUNDS)
             probe_state(probe, state, calls)
     probe.control = "errors"
-    for seed in SEEDS if probe.comparable else ():
+    walked = list[Walk]()
+    for state in (None, *states) if probe.comparable else ():
         with probe.guarded(name):
-            for state in (None, *states):
-                calls = script(probe, state, random_seed=seed, rounds=MORE)
-                probe.replies(probe.fresh(state), calls)
+            walked += walks(probe, state, random_seed)
     for state in states:
         with probe.guarded(name):
             _checks(probe, state, random_seed)
-            _reach(probe, state, random_seed)
-            _growth(probe, state, random_seed)
+    for state in states[:1]:
+        with probe.guarded(name):
+            _lasting(probe, state, random_seed)
     for tool_name in sorted(set(environment.tools()) - probe.reached - probe.hung):
         probe.fault(
             tool_name,
@@ -158,37 +157,34 @@ def _checks(probe: Probe, state: JsonMapping, random_seed: int) -> None:
                 )
 
 
-def _reach(probe: Probe, state: JsonMapping, random_seed: int) -> None:
-    """Tries on with the tools that have not succeeded yet, each in a world in which others make
-    what it may need."""
-    probe.control = "reach"
-    tools = probe.environment.tools()
-    makers = [maker for maker in tools.values() if not maker.reads]
-    for tool in sorted(set(tools) - probe.reached - probe.hung):
-        rng = keyed_random(random_seed, "reach", tool)
-        sampler = Sampler(rng)
-        sampler.learn("", state)
-        instance = probe.fresh(state)
-        for _ in range(REACH):
-            if tool in probe.reached:
-                break
-            for tried in (rng.choice(makers), tools[tool]) if makers else (tools[tool],):
-                call = sampler.call(tried)
-                sampler.heard(call, probe.call(instance, call))
-
-
-def _growth(probe: Probe, state: JsonMapping, random_seed: int) -> None:
-    """The state does not swell: one that doubles with each change is enormous after few."""
+def _lasting(probe: Probe, state: JsonMapping, random_seed: int) -> None:
+    """Many changes in a row leave a state within its bounds, which `reset` takes, and which does
+    not swell: one that doubles with each change is enormous after few."""
     probe.control = "runaway"
-    sampler = Sampler(keyed_random(random_seed, "growth"))
+    sampler = Sampler(keyed_random(random_seed, "lasting"))
+    sampler.learn("", state)
     instance = probe.fresh(state)
-    for tool in [tool for tool in probe.environment.tools().values() if not tool.reads] * GROWING:
-        probe.call(instance, call := sampler.call(tool))
-        if (size := len(canonical(instance.snapshot()))) > LONGEST:
-            probe.fault(
-                tool.name, "", f"made a state of {size} bytes by {call}", "bound what is kept"
-            )
+    makers = [tool for tool in probe.environment.tools().values() if not tool.reads]
+    for number in range(LASTING if makers else 0):
+        call = sampler.call(makers[number % len(makers)])
+        sampler.heard(call, probe.call(instance, call))
+        if number % LOOK and number != LASTING - 1:
+            continue
+        picture = instance.snapshot()
+        if (size := len(canonical(picture))) > LONGEST:
+            what = f"made a state of {size} bytes by {call}"
+            probe.fault(call.name, "", what, "bound what is kept")
             return
+    for name, table in picture.items() if makers else ():
+        many = max(ENTRIES, len(state.get(name, ()) if isinstance(table, (dict, list)) else ()))
+        if isinstance(table, (dict, list)) and len(table) > many:
+            what = f"has {len(table)} entries after {LASTING} calls, and was to have {many} at most"
+            probe.fault(name, "", what, "bound what is kept")
+    try:
+        probe.fresh(picture)
+    except ValueError as error:
+        what = f"refuses the state after {LASTING} calls: {str(error)[:200]}"
+        probe.fault("reset", "state", what, "keep the bounds of the state", "bounds")
 
 
 def _runaways(probe: Probe) -> None:

@@ -1,0 +1,145 @@
+"""Sampled calls that get deep into a world: what breaks a rule is often reached after several
+changes of one thing only.
+
+A walk begins in the start state, where the walk before it ended, in a state that an earlier one has
+reached, or in the largest of these. Half of its calls are of one tool. Arguments are what stands in
+the state right before the call, rather what the same tool has taken before than what it has
+refused; in half of the walks one entry of a table stands for every other one of it, so that changes
+meet in it. Now and then a text comes in other case, a number one more or less, a key with another
+number."""
+
+import random
+import re
+from collections import Counter, defaultdict, deque
+from collections.abc import Collection
+from typing import Any
+
+from rods.analysis.containment import akin, leaves
+from rods.analysis.sampling import Sampler
+from rods.analysis.schemas import Checker, limits
+from rods.calls import Call
+from rods.canonical import JsonMapping, canonical, frozen, keyed_random
+from rods.environments.base import Parameter, Tool
+from rods.worlds.checking.environments import Probe, Reply
+
+WALKS = 60  # in every state
+CALLS = 24  # of a walk
+PURPOSE = 0.5  # share of the calls that are of one tool
+KEPT = 64  # states to begin in
+READS = 0.3  # weight of a tool that only reads
+# shares of arguments that are something else than what stands in the state, and a little other
+ELSE = {True: 0.04, False: 0.4}  # by whether the text has a pattern: is a key, as a rule
+OTHER = 0.1
+AKIN = 0.3  # share of those that stand in the state under any name
+_NUMBER = re.compile(r"[0-9]+$")  # of a key
+
+
+@frozen
+class Walk:
+    """The calls from a state, and what each gave."""
+
+    state: JsonMapping | None
+    calls: tuple[Call, ...]
+    replies: tuple[Reply, ...]
+
+
+def walks(probe: Probe, state: JsonMapping | None, random_seed: int) -> list[Walk]:
+    """Walks from a state and from those that they reach; what goes wrong is a fault of the
+    `probe`."""
+    rng = keyed_random(random_seed, "walks")
+    tools = list(probe.environment.tools().values())
+    makers = [tool for tool in tools if not tool.reads]
+    drawing = _Drawing(rng)
+    reached = deque[tuple[int, JsonMapping | None]]([(0, state)], KEPT)  # with their sizes
+    succeeded = Counter[str]()
+    walked = list[Walk]()
+    for number in range((WALKS if state else WALKS // 3) if makers else 0):
+        purpose = makers[number % len(makers)]
+        largest = max(reached, key=lambda picture: picture[0])
+        _, origin = rng.choice([(0, state), reached[-1], rng.choice(reached), largest])
+        instance = probe.fresh(origin)
+        now = instance.snapshot()
+        drawing.see(now)
+        drawing.pin(now, number // len(makers) % 2 == 1)
+        calls = list[Call]()
+        replies = list[Reply]()
+        for _ in range(CALLS):
+            weights = [(READS if tool.reads else 1) / (1 + succeeded[tool.name]) for tool in tools]
+            (tool,) = [purpose] if rng.random() < PURPOSE else rng.choices(tools, weights)
+            call = drawing.call(tool)
+            result = probe.call(instance, call)
+            calls.append(call)
+            replies.append((result.text, result.error))
+            drawing.heard(call, result.error is None)
+            if result.error is None:
+                succeeded[tool.name] += 1
+                if not tool.reads:
+                    now = instance.snapshot()
+                    drawing.see(now)
+        walked.append(Walk(origin, tuple(calls), tuple(replies)))
+        reached.append((len(canonical(now)), now))
+    return walked
+
+
+class _Drawing:
+    """Draws the arguments of calls."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
+        self.sampler = Sampler(rng)
+        # by tool, parameter and value: how often it was part of what succeeded, and was refused
+        self.taken: defaultdict[tuple[str, str, Any], list[int]] = defaultdict(lambda: [0, 0])
+        self.checkers: dict[tuple[str, str], Checker] = {}
+        self.there: list[tuple[str, Any]] = []
+        self.pinned = ""
+        self.others: Collection[str] = ()
+
+    def pin(self, state: JsonMapping, pins: bool) -> None:
+        """One entry stands for the others of its table from now on, or none does."""
+        tables = [table for table in state.values() if isinstance(table, dict) and table]
+        self.others = self.rng.choice(tables) if pins and tables else {}
+        self.pinned = self.rng.choice(list(self.others)) if self.others else ""
+
+    def see(self, state: JsonMapping) -> None:
+        """Arguments are what stands in this state from now on."""
+        found = ((field, value) for field, value in leaves(state, keys=True))
+        self.there = [*dict.fromkeys(pair for pair in found if isinstance(pair[1], (str, int)))]
+
+    def call(self, tool: Tool) -> Call:
+        names = [
+            parameter
+            for parameter in tool.parameters
+            if parameter.required or self.rng.random() < 0.5
+        ]
+        return Call(tool.name, {each.name: self._value(tool.name, each) for each in names})
+
+    def heard(self, call: Call, succeeded: bool) -> None:
+        for name, value in call.arguments.items():
+            if isinstance(value, (str, int)):
+                self.taken[call.name, name, value][succeeded] += 1
+
+    def _value(self, tool: str, parameter: Parameter) -> Any:
+        name = parameter.name
+        if (tool, name) not in self.checkers:
+            self.checkers[tool, name] = Checker(limits(parameter))
+        checker = self.checkers[tool, name]
+        schema = limits(parameter)
+        fitting = [(field, value) for field, value in self.there if checker.fits(value)]
+        if "enum" in schema or not fitting or self.rng.random() < ELSE["pattern" in schema]:
+            return self.sampler.value(name, schema)
+        related = [value for field, value in fitting if akin(field, name)]
+        every = "pattern" in schema or not related or self.rng.random() < AKIN
+        values = [*dict.fromkeys([value for _, value in fitting] if every else related)]
+        if self.pinned in values and set(values) <= set(self.others):
+            return self.pinned
+        taken = (self.taken[tool, name, value] for value in values)
+        (value,) = self.rng.choices(values, [(1 + 2 * well) / (1 + ill) for ill, well in taken])
+        if self.rng.random() >= OTHER:
+            return value
+        if isinstance(value, int):
+            other: Any = value + self.rng.choice((-1, 1))
+        elif "pattern" in schema:
+            other = _NUMBER.sub(str(self.rng.randrange(1, 100)), value)
+        else:
+            other = self.rng.choice((value.swapcase(), f"{value} "))
+        return other if checker.fits(other) else value
