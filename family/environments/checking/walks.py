@@ -2,27 +2,26 @@
 changes of one thing only.
 
 A walk begins in the start state, where the walk before it ended, in a state that an earlier one has
-reached, or in the largest of these. Half of its calls are of one tool. Arguments are what stands in
-the state right before the call, rather what the same tool has taken before than what it has
-refused; in half of the walks one entry of a table stands for every other one of it, so that changes
+reached, or in the one in which an entry of some table is named the most. Half of its calls are of
+one tool. Arguments are what stands in the state right before the call, rather what the same tool
+has taken before than what it has refused, and one entry more often than any other, so that changes
 meet in it. Now and then a text comes in other case, a number one more or less, a key with another
 number."""
 
 import random
 import re
 from collections import Counter, defaultdict, deque
-from collections.abc import Collection
 from typing import Any
 
 from rods.analysis.containment import akin, leaves
 from rods.analysis.sampling import Sampler
 from rods.analysis.schemas import Checker, limits
 from rods.calls import Call
-from rods.canonical import JsonMapping, canonical, frozen, keyed_random
+from rods.canonical import JsonMapping, frozen, keyed_random
 from rods.environments.base import Parameter, Tool
 from rods.worlds.checking.environments import Probe, Reply
 
-WALKS = 60  # in every state
+WALKS = 80  # in every state
 CALLS = 24  # of a walk
 PURPOSE = 0.5  # share of the calls that are of one tool
 KEPT = 64  # states to begin in
@@ -30,6 +29,8 @@ READS = 0.3  # weight of a tool that only reads
 # shares of arguments that are something else than what stands in the state, and a little other
 ELSE = {True: 0.04, False: 0.4}  # by whether the text has a pattern: is a key, as a rule
 OTHER = 0.1
+PINNED = 0.7  # share of those that are the entry in which changes are to meet
+MOST = 0.6  # share of walks in which that is the one that most others name
 AKIN = 0.3  # share of those that stand in the state under any name
 _NUMBER = re.compile(r"[0-9]+$")  # of a key
 
@@ -50,17 +51,18 @@ def walks(probe: Probe, state: JsonMapping | None, random_seed: int) -> list[Wal
     tools = list(probe.environment.tools().values())
     makers = [tool for tool in tools if not tool.reads]
     drawing = _Drawing(rng)
-    reached = deque[tuple[int, JsonMapping | None]]([(0, state)], KEPT)  # with their sizes
+    reached = deque[tuple[Counter[str], JsonMapping | None]]([(Counter(), state)], KEPT)
     succeeded = Counter[str]()
     walked = list[Walk]()
     for number in range((WALKS if state else WALKS // 3) if makers else 0):
         purpose = makers[number % len(makers)]
-        largest = max(reached, key=lambda picture: picture[0])
-        _, origin = rng.choice([(0, state), reached[-1], rng.choice(reached), largest])
+        table = rng.choice([*(state or {}), ""])
+        fullest = max(reached, key=lambda pair: pair[0][table])
+        _, origin = rng.choice([(Counter[str](), state), reached[-1], rng.choice(reached), fullest])
         instance = probe.fresh(origin)
         now = instance.snapshot()
         drawing.see(now)
-        drawing.pin(now, number // len(makers) % 2 == 1)
+        drawing.pin(now, purpose)
         calls = list[Call]()
         replies = list[Reply]()
         for _ in range(CALLS):
@@ -77,8 +79,15 @@ def walks(probe: Probe, state: JsonMapping | None, random_seed: int) -> list[Wal
                     now = instance.snapshot()
                     drawing.see(now)
         walked.append(Walk(origin, tuple(calls), tuple(replies)))
-        reached.append((len(canonical(now)), now))
+        reached.append((_named(now), now))
     return walked
+
+
+def _named(state: JsonMapping) -> Counter[str]:
+    """By table, how often one of its entries is named, the one that is named the most."""
+    times = Counter(value for _, value in leaves(state))
+    tables = [(name, table) for name, table in state.items() if isinstance(table, dict)]
+    return Counter({name: max(map(times.__getitem__, table), default=0) for name, table in tables})
 
 
 class _Drawing:
@@ -92,13 +101,22 @@ class _Drawing:
         self.checkers: dict[tuple[str, str], Checker] = {}
         self.there: list[tuple[str, Any]] = []
         self.pinned = ""
-        self.others: Collection[str] = ()
 
-    def pin(self, state: JsonMapping, pins: bool) -> None:
-        """One entry stands for the others of its table from now on, or none does."""
-        tables = [table for table in state.values() if isinstance(table, dict) and table]
-        self.others = self.rng.choice(tables) if pins and tables else {}
-        self.pinned = self.rng.choice(list(self.others)) if self.others else ""
+    def pin(self, state: JsonMapping, tool: Tool) -> None:
+        """One entry is named most from now on, one that the tool can name; often one that others
+        name already."""
+        named = [self._checker(tool.name, parameter) for parameter in tool.parameters]
+        tables = [
+            table
+            for table in state.values()
+            if isinstance(table, dict) and any(one.fits(key) for one in named for key in table)
+        ]
+        self.pinned = ""
+        if tables:
+            table = self.rng.choice(tables)
+            times = Counter(value for _, value in leaves(state))
+            ranked = sorted(table, key=lambda key: -times[key])
+            self.pinned = ranked[0] if self.rng.random() < MOST else self.rng.choice(ranked)
 
     def see(self, state: JsonMapping) -> None:
         """Arguments are what stands in this state from now on."""
@@ -118,11 +136,15 @@ class _Drawing:
             if isinstance(value, (str, int)):
                 self.taken[call.name, name, value][succeeded] += 1
 
+    def _checker(self, tool: str, parameter: Parameter) -> Checker:
+        key = tool, parameter.name
+        if key not in self.checkers:
+            self.checkers[key] = Checker(limits(parameter))
+        return self.checkers[key]
+
     def _value(self, tool: str, parameter: Parameter) -> Any:
         name = parameter.name
-        if (tool, name) not in self.checkers:
-            self.checkers[tool, name] = Checker(limits(parameter))
-        checker = self.checkers[tool, name]
+        checker = self._checker(tool, parameter)
         schema = limits(parameter)
         fitting = [(field, value) for field, value in self.there if checker.fits(value)]
         if "enum" in schema or not fitting or self.rng.random() < ELSE["pattern" in schema]:
@@ -130,7 +152,7 @@ class _Drawing:
         related = [value for field, value in fitting if akin(field, name)]
         every = "pattern" in schema or not related or self.rng.random() < AKIN
         values = [*dict.fromkeys([value for _, value in fitting] if every else related)]
-        if self.pinned in values and set(values) <= set(self.others):
+        if self.pinned in values and self.rng.random() < PINNED:
             return self.pinned
         taken = (self.taken[tool, name, value] for value in values)
         (value,) = self.rng.choices(values, [(1 + 2 * well) / (1 + ill) for ill, well in taken])

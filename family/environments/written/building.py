@@ -40,6 +40,8 @@ from rods.worlds.checking import CheckReport, Fault
 
 STATES = 2  # in which a world is controlled, beside the empty one
 ENTRIES = 200  # of one table, at most
+# no tool is called so: of a file's own, and what may be imported
+NAMES_TAKEN = {"environment", *(name for names in ALLOWED.values() for name in names)}
 VARIED = 60  # states of each example of a broken rule that the rules are tried on
 SHOWN = 8  # faults that a model is told at a time
 
@@ -244,19 +246,7 @@ async def _plan(authors: CachedQuestioner, topic: str) -> WorldPlan:
     form = AnswerForm({**parts, "tools": {**parts["tools"], "maxItems": writing.most_tools}})
 
     def read(answer: JsonObject) -> WorldPlan:
-        tools = tuple(
-            PlannedTool(
-                tool["name"],
-                re.sub(r"\W+", "", tool["group"].title()) or "Tools",
-                tool["reads"],
-                " ".join(tool["about"].split()),
-                {
-                    parameter["name"]: " ".join(parameter["about"].split())
-                    for parameter in tool["takes"]
-                },
-            )
-            for tool in answer["tools"]
-        )
+        tools = tuple(map(_planned_tool, answer["tools"]))
         names = [tool.name for tool in tools]
         if len(set(names)) < len(names):
             raise Unreadable("two tools have one name")
@@ -266,18 +256,6 @@ async def _plan(authors: CachedQuestioner, topic: str) -> WorldPlan:
             )
         if len({tool.reads for tool in tools}) < 2:
             raise Unreadable("some tools are to read only, and some to change something")
-        taken = [name for tool in tools for name in (*tool.takes, tool.name)]
-        imported = {name for offered in ALLOWED.values() for name in offered}.intersection(names)
-        if bad := imported.union(
-            name for name in taken if keyword.iskeyword(name) or hasattr(builtins, name)
-        ):
-            raise Unreadable(
-                f"{', '.join(sorted(bad))}: Python means something else by it, take other names"
-            )
-        if "environment" in names or any("world" in tool.takes for tool in tools):
-            raise Unreadable(
-                "no tool is called environment, and none takes a parameter called world"
-            )
         tables = {table["name"]: table["about"] for table in answer["tables"]}
         return WorldPlan(
             topic, tables, tuple(" ".join(rule.split()) for rule in answer["rules"]), tools
@@ -285,6 +263,24 @@ async def _plan(authors: CachedQuestioner, topic: str) -> WorldPlan:
 
     fields = {"topic": topic, "fewest": str(writing.fewest_tools), "most": str(writing.most_tools)}
     return await authors.ask(Question("world_plan", fields, form, read), topic)
+
+
+def _planned_tool(answer: JsonMapping) -> PlannedTool:
+    """A tool as it was planned. What Python, or the file of a world, means something else by is
+    named after what it is of: `id` of cancel_order is `order_id`, `open` of doors `open_door`."""
+    group = re.sub(r"\W+", "", answer["group"].title()) or "Tools"
+    name = _renamed(answer["name"], NAMES_TAKEN, after=group.lower().removesuffix("s"))
+    noun = name.rpartition("_")[2].removesuffix("s")
+    takes = dict[str, str]()
+    for parameter in answer["takes"]:
+        called = _renamed(parameter["name"], {"world"}, before=noun)
+        takes[f"{called}_" if called in takes else called] = " ".join(parameter["about"].split())
+    return PlannedTool(name, group, answer["reads"], " ".join(answer["about"].split()), takes)
+
+
+def _renamed(name: str, others: Collection[str], before: str = "", after: str = "") -> str:
+    taken = name in others or keyword.iskeyword(name) or hasattr(builtins, name)
+    return "_".join(filter(None, (before, name, after))) if taken else name
 
 
 async def _stated(
