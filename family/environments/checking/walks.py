@@ -21,7 +21,7 @@ from rods.canonical import JsonMapping, frozen, keyed_random
 from rods.environments.base import Parameter, Tool
 from rods.worlds.checking.environments import Probe, Reply
 
-WALKS = 80  # in every state
+WALKS = 120  # in every state
 CALLS = 24  # of a walk
 PURPOSE = 0.5  # share of the calls that are of one tool
 KEPT = 64  # states to begin in
@@ -50,7 +50,7 @@ def walks(probe: Probe, state: JsonMapping | None, random_seed: int) -> list[Wal
     rng = keyed_random(random_seed, "walks")
     tools = list(probe.environment.tools().values())
     makers = [tool for tool in tools if not tool.reads]
-    drawing = _Drawing(rng)
+    drawing = Drawing(rng)
     reached = deque[tuple[Counter[str], JsonMapping | None]]([(Counter(), state)], KEPT)
     succeeded = Counter[str]()
     walked = list[Walk]()
@@ -90,7 +90,7 @@ def _named(state: JsonMapping) -> Counter[str]:
     return Counter({name: max(map(times.__getitem__, table), default=0) for name, table in tables})
 
 
-class _Drawing:
+class Drawing:
     """Draws the arguments of calls."""
 
     def __init__(self, rng: random.Random) -> None:
