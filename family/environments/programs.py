@@ -36,7 +36,8 @@ def check(source: str) -> str:
     return re.sub(rf"\A({_IMPORTS})", r"\n\n\1@WORLD.check\n", source)
 
 
-# types and classes among the parts of a program, which are called by the names of functions
+RULES = "broken_rules"  # the function that says which rules a state breaks
+# types, classes and rules among the parts of a program, which are called by the names of functions
 STATE_PART = "the state"
 
 
@@ -77,8 +78,8 @@ class WorldPlan:
 
 @frozen
 class WorldProgram:
-    """A planned world with the source of its `state` and of each tool, and of check functions, by
-    name."""
+    """A planned world with the source of its `state` and rules, of each tool, and of check
+    functions, by name."""
 
     plan: WorldPlan
     state: str = ""
@@ -98,7 +99,8 @@ class WorldProgram:
         return lines
 
     def _parts(self) -> dict[str, str]:
-        parts = {STATE_PART: assemble(_about(self.plan.topic), self.state, ())}
+        held = (f"\n\nWORLD.rules({RULES})\n",) if f"def {RULES}(" in self.state else ()
+        parts = {STATE_PART: assemble(_about(self.plan.topic), self.state, held)}
         for spec in self.plan.tools if self.tools else ():
             parts[spec.name] = tool(spec.group, spec.reads, self.tools[spec.name])
         return parts | {name: check(code) for name, code in self.checks.items()}

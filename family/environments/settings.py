@@ -22,9 +22,10 @@ class Writing(Section):
     embeddings: str = ""
     # cosine of the embeddings of two topics from which the later one is dropped
     alike: float = Field(0.85, gt=0, le=1)
-    # of the assessment by a tester and a checker (003 §3.3); 0: none
-    rounds: int = Field(100, ge=0)
-    # share of rounds that were right, from which a world is kept
+    # of the assessment by a tester and a checker (003 §3.3, which has 100: rules that run find
+    # most of what these found); 0: none
+    rounds: int = Field(24, ge=0)
+    # share of rounds that were right, corrected ones played again, from which a world is kept
     threshold: float = Field(0.85, ge=0, le=1)
     witness_tries: int = Field(4, ge=1)  # times that an agent sets out to do a task
     witness_calls: int = Field(24, ge=1)  # calls that it may make each time

@@ -40,6 +40,7 @@ from rods.tasks import state_json
 S = TypeVar("S")
 F = TypeVar("F", bound=Callable[..., Any])
 _NOTHING = inspect.Parameter.empty
+_BROKEN = TypeAdapter(dict[int, str])
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
@@ -94,6 +95,7 @@ class TypedEnvironment(Generic[S]):
             )
         self._tools: dict[str, _TypedTool] = {}
         self._checks: dict[str, _TypedTool] = {}
+        self._rules: Callable[[S, S], dict[int, str]] | None = None
         if catalogue is not None:
             self.catalogue = cache(catalogue)
 
@@ -124,6 +126,17 @@ class TypedEnvironment(Generic[S]):
         self._register(check, self._checks)
         return function
 
+    def rules(self, function: F) -> F:
+        """A decorator of the function that says which rules a state breaks: (before, state) → what
+        is broken by the rule's number. `before` is the state before the latest call, at the start
+        an equal one; both are copies.
+
+        `reset` refuses a state that breaks a rule. A call that breaks one, or leaves a bound of the
+        state's types, raises BrokenEnvironment with rule, tool and arguments, and is undone: the
+        world is at fault, whoever called."""
+        self._rules = function
+        return function
+
     def _register(self, tool: "_TypedTool", tools: "dict[str, _TypedTool]") -> None:
         name = tool.document.name
         if name in self._tools or name in self._checks:
@@ -150,7 +163,7 @@ class TypedEnvironment(Generic[S]):
 
     def reset(self, state: JsonMapping | None) -> Instance:
         if state is None:
-            return TypedWorld(self, self._state())
+            return self._started(self._state())
         try:
             value = self._json.validate_json(state_json(state))
         except TypeError as error:
@@ -159,7 +172,28 @@ class TypedEnvironment(Generic[S]):
             raise ValueError(_faults(error)) from error
         if unknown := _unknown(state, self._snapshot(value)):
             raise ValueError(f"unknown field {unknown} in the state")
+        return self._started(value)
+
+    def _started(self, value: S) -> Instance:
+        written = self._written(value)
+        if self._rules is not None and (broken := self._broken(written, written)):
+            raise ValueError(f"breaks {broken}")
         return TypedWorld(self, value)
+
+    def _broken(self, before: bytes, after: bytes) -> str:
+        """The rules, or the bounds of types, that a state breaks; "" where all hold. Raises
+        BrokenEnvironment where the rules do not say."""
+        assert self._rules is not None
+        try:
+            states = [self._json.validate_json(written) for written in (before, after)]
+        except ValidationError as error:
+            return f"bounds: {_faults(error)}"
+        try:
+            broken = _BROKEN.validate_python(self._rules(*states), strict=True)
+        except Exception as error:
+            what = f"{type(error).__name__}: {error}"[:300]
+            raise BrokenEnvironment(f"the rules raised {what}") from error
+        return "; ".join(f"rule {number}: {what}" for number, what in broken.items())
 
     def _call(self, state: S, call: Call) -> Result:
         if tool := self._tools.get(call.name):
@@ -194,7 +228,19 @@ class TypedWorld(Generic[S]):
         self._state = state
 
     def call(self, call: Call) -> Result:
-        return self._environment._call(self._state, call)
+        environment = self._environment
+        if environment._rules is None:
+            return environment._call(self._state, call)
+        before = environment._written(self._state)
+        try:
+            result = environment._call(self._state, call)
+            after = environment._written(self._state)
+            if after != before and (broken := environment._broken(before, after)):
+                raise BrokenEnvironment(f"{call} breaks {broken}")
+        except Exception:
+            self._state = environment._json.validate_json(before)
+            raise
+        return result
 
     def snapshot(self) -> JsonObject:
         return self._environment._snapshot(self._state)

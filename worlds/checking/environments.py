@@ -9,6 +9,7 @@ for again: what was found is kept in `user_cache` until then.
 
 import copy
 import math
+import re
 import signal
 import statistics
 import time
@@ -55,6 +56,8 @@ STATES = 4  # states borrowed from the given tasks, besides the empty one
 # fields of a probe that outlive it; `SETS` are lists in JSON
 SETS = ("reached", "refused", "raises", "lenient", "hung")
 KEPT = ("done", "notes", "calls", "tried", "comparable", *SETS)
+# in what a world with rules raises (rods.environments.typed)
+_BROKEN_RULE = re.compile(r"(?:breaks (rule \d+|bounds): |(the rules raised) )[^\0]*")
 RETURN = "return a Result with an error instead"  # of raising
 State = JsonMapping | None
 Reply = tuple[str, str | None]  # text and error
@@ -492,8 +495,16 @@ def _effects(probe: "Probe", state: State, calls: list[Call]) -> None:
         return
     instance = probe.fresh(state)
     picture = instance.snapshot()
+    latest = Call("reset", {})
     for call in calls:
-        restored = probe.fresh(picture)
+        try:
+            restored = probe.fresh(picture)
+        except ValueError as error:
+            what = f"{_short(latest)} made a state that reset refuses: {str(error)[:200]}"
+            remedy = "keep the bounds of the state"
+            probe.fault(latest.name, "", what, remedy, "bounds")
+            return
+        latest = call
         before = canonical(picture)
         result = probe.call(instance, call)
         again = probe.call(restored, call)
@@ -760,8 +771,8 @@ class Probe:
             self.faults.append(fault)
 
     def raised(self, tool: str, error: Exception, on: str) -> None:
-        """A tool raised: reported once a tool and kind of exception, with the first call that did
-        it."""
+        """A tool raised: reported once a tool and kind of exception, or rule that it broke, with
+        the first call that did it."""
         if isinstance(error.__cause__, Overrun):  # of a confined world
             self.hung.add(tool)
             self.fault(
@@ -771,8 +782,19 @@ class Probe:
                 "tighten the bounds of its arguments, and end every loop",
                 "runaway",
             )
-        elif (entry := f"{tool} {type(error).__name__}") not in self.raises:
-            self.raises.add(entry)
+            return
+        broken = _BROKEN_RULE.search(str(error))
+        kind = (broken[1] or broken[2]) if broken else type(error).__name__
+        if (entry := f"{tool} {kind}") in self.raises:
+            return
+        self.raises.add(entry)
+        if broken and broken[2]:
+            remedy = "answer with the numbers of broken rules in every state"
+            self.fault("the rules", "", f"{broken[0][:300]} after {on}", remedy, "rules")
+        elif broken:
+            remedy = "refuse what would break it, before anything is changed"
+            self.fault(tool, "", f"{broken[0][:300]} ({on})", remedy, "rules")
+        else:
             what = f"raised {type(error).__name__} ({str(error)[:120]}) on {on}"
             remedy = "mend the machinery" if _broken(error) else RETURN
             self.fault(tool, "", what, remedy, "errors")
@@ -834,7 +856,8 @@ class Probe:
             if self.machinery(error):
                 raise
             self.raised(call.name, error, _short(call))
-            self.broke[call.name] += isinstance(error, InfrastructureError)
+            ended = isinstance(error, InfrastructureError) and not _BROKEN_RULE.search(str(error))
+            self.broke[call.name] += ended
             if self.broke[call.name] == BREAKS:
                 self.hung.add(call.name)
             return Result("", error="infrastructure")

@@ -2,14 +2,17 @@
 
 Requests are lists: ["prepare"], ["load", "package.module:factory", text of its file or null],
 ["reset", world, state], ["call", world, tool, arguments], ["replay", world, [[tool, arguments],
-…]], ["fork", world, new], ["same", world, other], ["snapshot", world], each with the numbers of
-worlds that are no longer referenced in front. A refusal that belongs to the environment's contract
-comes back as [text], which no answer but a call's looks like.
+…]], ["fork", world, new], ["same", world, other], ["snapshot", world], ["shift", days], each with
+the numbers of worlds that are no longer referenced in front. A refusal that belongs to the
+environment's contract comes back as [text], which no answer but a call's looks like.
 """
 
+import datetime
 import importlib
+import os
+import time
 from dataclasses import make_dataclass
-from typing import Any
+from typing import Any, Self
 
 import orjson
 
@@ -62,7 +65,31 @@ def _answer(do: str, *details: Any) -> Any:
                 _worlds[world].call(Call(tool, arguments))
         case "fork", world, new:
             _worlds[new] = _worlds[world].fork()
+        case "shift", days:
+            _shift(days)
     return None
+
+
+def _shift(days: int) -> None:
+    """Sets clocks ahead, those that modules are asked for, and changes environment variables."""
+    now = time.time
+
+    class Date(datetime.date):
+        @classmethod
+        def today(cls) -> Self:
+            return cls.fromtimestamp(time.time())
+
+    class Datetime(datetime.datetime):
+        @classmethod
+        def now(cls, tz: datetime.tzinfo | None = None) -> Self:
+            return cls.fromtimestamp(time.time(), tz)
+
+    shifted = {"time": lambda: now() + 86_400 * days}
+    for module, names in ((time, shifted), (datetime, {"date": Date, "datetime": Datetime})):
+        for name, value in names.items():
+            setattr(module, name, value)
+    os.environ.clear()
+    os.environ["ELSEWHERE"] = "1"
 
 
 def _result(result: Result) -> orjson.Fragment:

@@ -17,17 +17,18 @@ from rods.environments import addressed
 from rods.environments.base import Tools, checks
 from rods.environments.loading import Environments
 from rods.errors import BrokenEnvironment
+from rods.family.environments.checking.walks import Drawing, Walk, walks
 from rods.files import read_toml
 from rods.worlds.checking import CheckReport, Fault
-from rods.worlds.checking.environments import Probe, probe_state, script
+from rods.worlds.checking.environments import Probe, differs, probe_state, script
 from rods.worlds.checking.runaway import LONGEST, attempts
 
 ROUNDS = 6  # sampled calls a tool in every state
-GROWING = 30  # calls of each tool that changes something, after which the state is still small
-# further draws of calls, which show what happens seldom, and the sampled calls a tool of each
-SEEDS = (1, 2, 3, 4)
-MORE = 30
-REACH = 100  # further calls of a tool that has not succeeded yet
+LASTING = 1_000  # calls in a row after which the state is still small and within its bounds
+AGAIN = 2  # one walk in so many is walked again elsewhere
+DAYS = 400  # later
+LOOK = 50  # calls between two looks at how large it is
+ENTRIES = 200  # of one table, at most
 
 
 def check_world(
@@ -86,16 +87,19 @@ def check_world(
             calls = script(probe, state, random_seed=random_seed + number, rounds=ROUNDS)
             probe_state(probe, state, calls, f"state {number}")
     probe.control = "errors"
-    for seed in SEEDS if probe.comparable else ():
+    walked = list[Walk]()
+    for state in (None, *states) if probe.comparable else ():
         with probe.guarded(name):
-            for state in (None, *states):
-                calls = script(probe, state, random_seed=seed, rounds=MORE)
-                probe.replies(probe.fresh(state), calls)
+            walked += walks(probe, state, random_seed)
+    if walked and not probe.hung:
+        with probe.guarded(name):
+            _elsewhere(probe, name, environments, walked)
     for state in states:
         with probe.guarded(name):
             _checks(probe, state, random_seed)
-            _reach(probe, state, random_seed)
-            _growth(probe, state, random_seed)
+    for state in states[:1]:
+        with probe.guarded(name):
+            _lasting(probe, state, random_seed)
     for tool_name in sorted(set(environment.tools()) - probe.reached - probe.hung):
         probe.fault(
             tool_name,
@@ -158,37 +162,56 @@ def _checks(probe: Probe, state: JsonMapping, random_seed: int) -> None:
                 )
 
 
-def _reach(probe: Probe, state: JsonMapping, random_seed: int) -> None:
-    """Tries on with the tools that have not succeeded yet, each in a world in which others make
-    what it may need."""
-    probe.control = "reach"
-    tools = probe.environment.tools()
-    makers = [maker for maker in tools.values() if not maker.reads]
-    for tool in sorted(set(tools) - probe.reached - probe.hung):
-        rng = keyed_random(random_seed, "reach", tool)
-        sampler = Sampler(rng)
-        sampler.learn("", state)
-        instance = probe.fresh(state)
-        for _ in range(REACH):
-            if tool in probe.reached:
-                break
-            for tried in (rng.choice(makers), tools[tool]) if makers else (tools[tool],):
-                call = sampler.call(tried)
-                sampler.heard(call, probe.call(instance, call))
+def _elsewhere(probe: Probe, name: str, environments: Environments, walked: Sequence[Walk]) -> None:
+    """Walks give the same in a process that has done nothing else before, one after the other from
+    the last to the first, on another day, and with other environment variables: nothing is
+    remembered, and nothing is read, but the state."""
+    probe.control = "elsewhere"
+    with Environments(environments.sandbox, *environments.folders) as others:
+        environment = others.load(name)
+        if shift := getattr(environment, "shift", None):
+            shift(DAYS)
+        other = Probe(environment)
+        other.patience = math.inf
+        for walk in walked[::-AGAIN]:
+            at = differs([*walk.replies], other.replies(other.fresh(walk.state), walk.calls))
+            if at is not None:
+                what = f"does {walk.calls[at]} otherwise in another process on another day"
+                remedy = "keep all that is remembered in fields of the state, and read nothing else"
+                probe.fault(walk.calls[at].name, "", what, remedy)
 
 
-def _growth(probe: Probe, state: JsonMapping, random_seed: int) -> None:
-    """The state does not swell: one that doubles with each change is enormous after few."""
+def _lasting(probe: Probe, state: JsonMapping, random_seed: int) -> None:
+    """Many changes in a row leave a state within its bounds, which `reset` takes, and which does
+    not swell: one that doubles with each change is enormous after few."""
     probe.control = "runaway"
-    sampler = Sampler(keyed_random(random_seed, "growth"))
+    drawing = Drawing(keyed_random(random_seed, "lasting"))
     instance = probe.fresh(state)
-    for tool in [tool for tool in probe.environment.tools().values() if not tool.reads] * GROWING:
-        probe.call(instance, call := sampler.call(tool))
-        if (size := len(canonical(instance.snapshot()))) > LONGEST:
-            probe.fault(
-                tool.name, "", f"made a state of {size} bytes by {call}", "bound what is kept"
-            )
+    picture = instance.snapshot()
+    makers = [tool for tool in probe.environment.tools().values() if not tool.reads]
+    for number in range(LASTING if makers else 0):
+        if number % LOOK == 0:
+            drawing.see(picture)
+            drawing.pin(picture, makers[number // LOOK % len(makers)])
+        call = drawing.call(makers[number % len(makers)])
+        drawing.heard(call, probe.call(instance, call).error is None)
+        if (number + 1) % LOOK:
+            continue
+        picture = instance.snapshot()
+        if (size := len(canonical(picture))) > LONGEST:
+            what = f"made a state of {size} bytes by {call}"
+            probe.fault(call.name, "", what, "bound what is kept")
             return
+    for name, table in picture.items():
+        many = max(ENTRIES, len(state.get(name, ()) if isinstance(table, (dict, list)) else ()))
+        if isinstance(table, (dict, list)) and len(table) > many:
+            what = f"has {len(table)} entries after {LASTING} calls, and was to have {many} at most"
+            probe.fault(name, "", what, "bound what is kept")
+    try:
+        probe.fresh(picture)
+    except ValueError as error:
+        what = f"refuses the state after {LASTING} calls: {str(error)[:200]}"
+        probe.fault("reset", "state", what, "keep the bounds of the state", "bounds")
 
 
 def _runaways(probe: Probe) -> None:
@@ -214,6 +237,7 @@ ALLOWED: dict[str, list[str]] = _TABLES["allowed"] | OFFERED
 OFFERED_TEXT = ", ".join(f"{module} ({', '.join(names)})" for module, names in OFFERED.items())
 NAMED = {module: control for control, modules in _TABLES["named"].items() for module in modules}
 FORBIDDEN = frozenset(_TABLES["forbidden"])
+FRAMES = frozenset(_TABLES["frames"])
 _MAKERS, _CHANGERS = map(frozenset, _TABLES["collections"].values())
 _REMEDIES = {"imports": f"import no more than {OFFERED_TEXT}", **_TABLES["remedies"]}
 _MUTABLE = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp)
@@ -303,7 +327,7 @@ def _names(tree: ast.Module) -> Iterator[Found]:
     for node in nodes:
         name = getattr(node, "id", getattr(node, "attr", ""))  # of a name, of an attribute
         loaded = isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
-        if name.startswith("__") or (loaded and name in FORBIDDEN):
+        if name.startswith("__") or name in FRAMES or (loaded and name in FORBIDDEN):
             yield _line(node), "builtins", f"uses {name}"
         elif (
             name in ("format", "format_map")
@@ -343,6 +367,12 @@ def _shared(tree: ast.Module) -> Iterator[Found]:
         if isinstance(definition, (ast.ClassDef, Function))
     }
     module_names.update(*map(_given_names, tree.body))
+    module_names.update(
+        alias.asname or alias.name.partition(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+        for alias in node.names
+    )
     bodies = [tree.body, *(node.body for node in ast.walk(tree) if isinstance(node, ast.ClassDef))]
     for body in bodies:
         for statement in body:

@@ -9,13 +9,16 @@ import keyword
 import re
 import tempfile
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from rods.asking import AnswerForm, Question, Unanswered, Unreadable, together
-from rods.canonical import JsonMapping, JsonObject, frozen, keyed_random
+from rods.calls import Call
+from rods.canonical import JsonMapping, JsonObject, frozen, keyed_random, without
 from rods.config import Sandbox
+from rods.daemon.authors.llm.showing import compact
 from rods.environments.loading import Environments
 from rods.errors import BrokenEnvironment
 from rods.family.environments.checking.worlds import (
@@ -25,6 +28,7 @@ from rods.family.environments.checking.worlds import (
     program_faults,
 )
 from rods.family.environments.programs import (
+    RULES,
     STATE_PART,
     PlannedTool,
     WorldPlan,
@@ -35,6 +39,10 @@ from rods.family.environments.written.record import FORMS, CachedQuestioner
 from rods.worlds.checking import CheckReport, Fault
 
 STATES = 2  # in which a world is controlled, beside the empty one
+ENTRIES = 200  # of one table, at most
+# no tool is called so: of a file's own, and what may be imported
+NAMES_TAKEN = {"environment", *(name for names in ALLOWED.values() for name in names)}
+VARIED = 60  # states of each example of a broken rule that the rules are tried on
 SHOWN = 8  # faults that a model is told at a time
 
 
@@ -62,18 +70,30 @@ async def build(authors: CachedQuestioner, topic: str, sandbox: Sandbox) -> Buil
     Dropped, EndpointError, BudgetSpent."""
     try:
         plan = await _plan(authors, topic)
-        program = WorldProgram(plan)
-        states = list[JsonObject]()
-        problems: dict[str, str] = {}
-        report = CheckReport(topic, ())
+    except Unanswered as unanswered:
+        raise Dropped("world", [control_of(unanswered)], [unanswered.why]) from None
+    return await corrected(authors, BuiltWorld(WorldProgram(plan), ()), {STATE_PART: ""}, sandbox)
+
+
+async def corrected(
+    authors: CachedQuestioner, world: BuiltWorld, problems: Mapping[str, str], sandbox: Sandbox
+) -> BuiltWorld:
+    """The world with the parts in `problems` written anew, each told what was wrong with it, until
+    all controls are passed. A tool that breaks a rule goes back to its writer once; breaks it the
+    rule again, it is the rules that go back. Raises as `build`."""
+    program = world.program
+    states = list(world.states)
+    report = CheckReport(program.plan.topic, ())
+    blamed = set[tuple[str, str]]()
+    try:
         for number in range(authors.settings.writing.corrections + 1):
-            if number == 0 or STATE_PART in problems:
+            if STATE_PART in problems:
                 program, states = await _stated(
-                    authors, program, problems.get(STATE_PART, ""), sandbox, number
+                    authors, program, problems[STATE_PART], sandbox, number
                 )
             asked = {
                 tool.name: _tool(authors, program, tool, problems.get(tool.name, ""), number)
-                for tool in plan.tools
+                for tool in program.plan.tools
                 if tool.name not in program.tools or tool.name in problems
             }
             written = zip(asked, await together([*asked.values()]), strict=True)
@@ -81,9 +101,12 @@ async def build(authors: CachedQuestioner, topic: str, sandbox: Sandbox) -> Buil
             report = await asyncio.to_thread(_controlled, program, states, sandbox)
             if report.ok:
                 return BuiltWorld(program, tuple(states))
-            problems = parts_at_fault(program, report.faults)
+            problems = parts_at_fault(program, report.faults, blamed)
+            blamed.update(map(_breach, report.faults))
             authors.record.append(
-                "refused", about=topic, faults=[fault.as_json() for fault in report.faults]
+                "refused",
+                about=program.plan.topic,
+                faults=[fault.as_json() for fault in report.faults],
             )
     except Unanswered as unanswered:
         raise Dropped("world", [control_of(unanswered)], [unanswered.why]) from None
@@ -123,18 +146,30 @@ async def write_state(
     return await authors.ask(question, program.plan.topic)
 
 
-def parts_at_fault(program: WorldProgram, faults: Sequence[Fault]) -> dict[str, str]:
+def parts_at_fault(
+    program: WorldProgram, faults: Sequence[Fault], blamed: Collection[tuple[str, str]] = ()
+) -> dict[str, str]:
     """The parts of a program that are to be written anew, each with what was wrong, a line a fault.
-    What is about no tool is about the state."""
+    What is about no tool is about the state, and so is a rule for whose breach a tool was `blamed`
+    before."""
     parts: dict[str, list[str]] = {}
     for fault in faults:
-        part = (
-            fault.where
-            if fault.where in program.tools
-            else (_place(program, fault) or (STATE_PART, 0))[0]
-        )
-        parts.setdefault(part, []).append(f"- {fault.control}: {fault}")
+        line = f"- {fault.control}: {fault}"
+        if fault.control == "rules" and _breach(fault) in blamed:
+            part = STATE_PART
+            asked = "was corrected for that: is the rule right? Its source now"
+            line += f"\n  {fault.where} {asked}:\n{program.tools[fault.where]}"
+        elif fault.where in program.tools:
+            part = fault.where
+        else:
+            part = (_place(program, fault) or (STATE_PART, 0))[0]
+        parts.setdefault(part, []).append(line)
     return {part: "\n".join(dict.fromkeys(lines[:SHOWN])) for part, lines in parts.items()}
+
+
+def _breach(fault: Fault) -> tuple[str, str]:
+    """The tool that broke a rule, and which one: as what was found begins."""
+    return fault.where, fault.what.partition(":")[0]
 
 
 def control_of(unanswered: Unanswered) -> str:
@@ -211,19 +246,7 @@ async def _plan(authors: CachedQuestioner, topic: str) -> WorldPlan:
     form = AnswerForm({**parts, "tools": {**parts["tools"], "maxItems": writing.most_tools}})
 
     def read(answer: JsonObject) -> WorldPlan:
-        tools = tuple(
-            PlannedTool(
-                tool["name"],
-                re.sub(r"\W+", "", tool["group"].title()) or "Tools",
-                tool["reads"],
-                " ".join(tool["about"].split()),
-                {
-                    parameter["name"]: " ".join(parameter["about"].split())
-                    for parameter in tool["takes"]
-                },
-            )
-            for tool in answer["tools"]
-        )
+        tools = tuple(map(_planned_tool, answer["tools"]))
         names = [tool.name for tool in tools]
         if len(set(names)) < len(names):
             raise Unreadable("two tools have one name")
@@ -233,18 +256,6 @@ async def _plan(authors: CachedQuestioner, topic: str) -> WorldPlan:
             )
         if len({tool.reads for tool in tools}) < 2:
             raise Unreadable("some tools are to read only, and some to change something")
-        taken = [name for tool in tools for name in (*tool.takes, tool.name)]
-        imported = {name for offered in ALLOWED.values() for name in offered}.intersection(names)
-        if bad := imported.union(
-            name for name in taken if keyword.iskeyword(name) or hasattr(builtins, name)
-        ):
-            raise Unreadable(
-                f"{', '.join(sorted(bad))}: Python means something else by it, take other names"
-            )
-        if "environment" in names or any("world" in tool.takes for tool in tools):
-            raise Unreadable(
-                "no tool is called environment, and none takes a parameter called world"
-            )
         tables = {table["name"]: table["about"] for table in answer["tables"]}
         return WorldPlan(
             topic, tables, tuple(" ".join(rule.split()) for rule in answer["rules"]), tools
@@ -254,10 +265,28 @@ async def _plan(authors: CachedQuestioner, topic: str) -> WorldPlan:
     return await authors.ask(Question("world_plan", fields, form, read), topic)
 
 
+def _planned_tool(answer: JsonMapping) -> PlannedTool:
+    """A tool as it was planned. What Python, or the file of a world, means something else by is
+    named after what it is of: `id` of cancel_order is `order_id`, `open` of doors `open_door`."""
+    group = re.sub(r"\W+", "", answer["group"].title()) or "Tools"
+    name = _renamed(answer["name"], NAMES_TAKEN, after=group.lower().removesuffix("s"))
+    noun = name.rpartition("_")[2].removesuffix("s")
+    takes = dict[str, str]()
+    for parameter in answer["takes"]:
+        called = _renamed(parameter["name"], {"world"}, before=noun)
+        takes[f"{called}_" if called in takes else called] = " ".join(parameter["about"].split())
+    return PlannedTool(name, group, answer["reads"], " ".join(answer["about"].split()), takes)
+
+
+def _renamed(name: str, others: Collection[str], before: str = "", after: str = "") -> str:
+    taken = name in others or keyword.iskeyword(name) or hasattr(builtins, name)
+    return "_".join(filter(None, (before, name, after))) if taken else name
+
+
 async def _stated(
     authors: CachedQuestioner, program: WorldProgram, problem: str, sandbox: Sandbox, number: int
 ) -> tuple[WorldProgram, list[JsonObject]]:
-    """The program with its classes, and states that they allow."""
+    """The program with its classes and rules, and states that they allow."""
     plan = program.plan
     tables = "\n".join(f"{name}: {about}" for name, about in plan.tables.items())
     fields = {**_planned(plan), "tables": tables, "code": program.state, "problem": problem}
@@ -265,18 +294,19 @@ async def _stated(
     with tempfile.TemporaryDirectory() as scratch, Environments(sandbox) as environments:
 
         def place(state: str) -> str:
-            return placed(WorldProgram(bare, state).source(), Path(scratch))
+            return placed(WorldProgram(bare, state).source() + BECOMES, Path(scratch))
 
-        async def loads(state: str) -> None:
-            try:
-                world = await asyncio.to_thread(environments.load, place(state))
-                await asyncio.to_thread(world.reset, None)
-            except (BrokenEnvironment, ValueError) as error:
-                raise Unreadable(f"loads: {str(error)[-400:]}") from None
+        async def holds(written: tuple[str, list[JsonObject]]) -> None:
+            code, broken = written
+            await asyncio.to_thread(_try_rules, environments, place(code), broken)
 
         sections = ("mend",) if problem else ()
-        asked = Question("world_state", fields, FORMS["world_state"], _read_state, loads, sections)
-        state = await authors.ask(asked, plan.topic, number)
+
+        def read(answer: JsonMapping) -> tuple[str, list[JsonObject]]:
+            return _read_state(answer), _read_broken(answer, len(plan.rules))
+
+        asked = Question("world_state", fields, FORMS["world_state"], read, holds, sections)
+        state, _ = await authors.ask(asked, plan.topic, number)
         written = replace(program, state=state)
         states = [
             await write_state(authors, written, environments, place(state), at + 1)
@@ -292,15 +322,93 @@ def _read_state(answer: JsonMapping) -> str:
         fine = isinstance(
             node, (ast.ClassDef, ast.Assign, ast.AnnAssign, ast.Import, ast.ImportFrom)
         )
-        if not fine and not (isinstance(node, ast.FunctionDef) and node.name.startswith("_")):
+        own = isinstance(node, ast.FunctionDef) and (node.name[0] == "_" or node.name == RULES)
+        if not (fine or own):
             raise Unreadable(
-                f"signature: line {node.lineno} is no type, class or function with an underscore"
+                f"signature: line {node.lineno} is no type, class, function with an underscore, or "
+                f"{RULES}"
             )
     if not any(isinstance(node, ast.ClassDef) and node.name == "World" for node in body):
         raise Unreadable("signature: there is no class World")
+    functions = [node for node in body if isinstance(node, ast.FunctionDef) and node.name == RULES]
+    if [len(node.args.args) for node in functions] != [2]:
+        raise Unreadable(f"signature: there is to be one {RULES}(before: World, world: World)")
     if faults := fault_text("", code):
         raise Unreadable(faults)
     return code
+
+
+def _read_broken(answer: JsonMapping, rules: int) -> list[JsonObject]:
+    """The examples of states that break a rule, at least one of each."""
+    broken: list[JsonObject] = list(answer["broken"])
+    numbers = {example["rule"] for example in broken}
+    if missing := sorted(set(range(1, rules + 1)) - numbers):
+        raise Unreadable(f"rules: no example breaks rule {missing[0]}")
+    if beyond := sorted(numbers - set(range(1, rules + 1))):
+        raise Unreadable(f"rules: there is no rule {beyond[0]}")
+    return broken
+
+
+# In a world without tools: any state after any other.
+BECOMES = '''
+
+@WORLD.tool("Control", reads=False)
+def becomes(world: World, state: World) -> bool:
+    """Becomes another state."""
+    for name in state.__dataclass_fields__:
+        setattr(world, name, getattr(state, name))
+    return True
+'''
+
+
+def _try_rules(environments: Environments, place: str, broken: Sequence[JsonMapping]) -> None:
+    """Holds the rules of a world without tools to the examples that break them: each is found
+    broken, the empty state is not, and no state that the types allow makes them raise or run on.
+    Raises Unreadable."""
+    try:
+        world = environments.load(place)
+        world.reset(None)
+    except (BrokenEnvironment, ValueError) as error:
+        raise Unreadable(f"loads: {str(error)[-400:]}") from None
+    for example in broken:
+        number = example["rule"]
+        try:
+            before = world.reset(example.get("before", example["state"]))
+            answer = before.call(Call("becomes", {"state": example["state"]}))
+            what = answer.text if answer.error else ""
+        except (ValueError, BrokenEnvironment) as error:
+            what = str(error)
+        if not re.search(rf"\brule {number}: ", what):
+            why = f": {what[-300:]}" if what else ", and no rule is"
+            raise Unreadable(f"rules: rule {number} is not found broken by its example{why}")
+        for state in _variations(example["state"]):
+            with suppress(ValueError):
+                try:
+                    world.reset(state)
+                except BrokenEnvironment as error:
+                    shown = compact(state)[:300]
+                    raise Unreadable(f"rules: {str(error)[-300:]} in the state {shown}") from None
+
+
+def _variations(state: JsonMapping) -> list[JsonObject]:
+    """The state without each table and with many entries in it; and some of those without one
+    entry, or with one field exchanged for that of another entry."""
+    tables = [(name, table) for name, table in state.items() if isinstance(table, dict) and table]
+    whole = list[JsonObject]()
+    parts = list[JsonObject]()
+    for name, table in tables:
+        key, entry = next(iter(table.items()))
+        keys = (f"{key.rstrip('0123456789')}{number}" for number in range(100, 100 + ENTRIES))
+        whole += [{**state, name: {}}, {**state, name: {**table, **dict.fromkeys(keys, entry)}}]
+        for key, entry in table.items():
+            parts.append({**state, name: without(table, key)})
+            for other in table.values() if isinstance(entry, dict) else ():
+                parts += [
+                    {**state, name: {**table, key: {**entry, field: other[field]}}}
+                    for field in entry
+                    if isinstance(other, dict) and other.get(field, entry[field]) != entry[field]
+                ]
+    return [*whole, *parts[:: 1 + len(parts) // VARIED]]
 
 
 async def _tool(
@@ -336,7 +444,8 @@ async def _tool(
 
 def _planned(plan: WorldPlan) -> dict[str, str]:
     """What whoever writes a part is told of the whole."""
-    fields = {"imports": OFFERED_TEXT, "topic": plan.topic, "rules": "\n".join(plan.rules)}
+    rules = "\n".join(f"{number}. {rule}" for number, rule in enumerate(plan.rules, 1))
+    fields = {"imports": OFFERED_TEXT, "topic": plan.topic, "rules": rules}
     return {**fields, "tools": "\n".join(map(str, plan.tools))}
 
 

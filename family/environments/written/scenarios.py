@@ -5,11 +5,12 @@ of a world share one file and one address."""
 
 import ast
 import asyncio
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from rods.analysis.containment import Text, values_in
+from rods.analysis.containment import Text, akin, leaves, values_in
 from rods.asking import AnswerForm, Question, Unanswered, Unreadable, one_of, together
 from rods.calls import Call
 from rods.canonical import JsonMapping, JsonObject, frozen
@@ -30,6 +31,7 @@ from rods.tasks import OpenTask, Split
 
 SHOWN = 4_000  # characters of a result that the agent is shown
 FINISH = "finish"
+BROKEN = {"state", "witness", "errors", "pure_checks"}  # controls that are not about what is asked
 TEMPLATES = (
     "scenario_state",
     "scenario_task",
@@ -38,6 +40,10 @@ TEMPLATES = (
     "scenario_solver",
 )
 WHEN = {True: "is true now and has to stay so", False: "is false now and has to be true in the end"}
+
+
+class NearMiss(building.Dropped):
+    """A scenario whose witness is known, and whose checks a control refuses."""
 
 
 @frozen
@@ -82,10 +88,6 @@ async def write_scenario(
     `place`. Raises Dropped, EndpointError, BudgetSpent."""
     topic = program.plan.topic
 
-    def read_list(answer: JsonObject) -> list[tuple[str, bool]]:
-        conditions = [(text, False) for text in answer["conditions"]]
-        return [*conditions, *((text, True) for text in answer.get("kept", ()))]
-
     try:
         state = await building.write_state(
             authors, program, environments, place, building.STATES + 1 + number
@@ -97,26 +99,9 @@ async def write_scenario(
             Question("scenario_task", fields, FORMS["scenario_task"], dict), topic
         )
         task = answer["task"].strip()
-        fields = {**world, "task": task}
-        conditions = await authors.ask(
-            Question("scenario_checklist", fields, FORMS["scenario_checklist"], read_list), topic
-        )
-        wishes = {
-            f"scenario_{number}_{'keeps' if stays else 'wants'}_{at}": {
-                "task": task,
-                "condition": text,
-                "when": WHEN[stays],
-            }
-            for at, (text, stays) in enumerate(conditions, 1)
-        }
-        codes = await together(
-            [_check(authors, program, name, wish, compact(state)) for name, wish in wishes.items()]
-        )
+        checks, guards = await _checklist(authors, program, number, state, task)
     except Unanswered as unanswered:
-        raise building.Dropped(
-            "scenario", [building.control_of(unanswered)], [unanswered.why]
-        ) from None
-    sources = dict(zip(wishes, codes, strict=True))
+        raise _dropped(unanswered) from None
     return WrittenScenario(
         number=number,
         state=state,
@@ -128,9 +113,83 @@ async def write_scenario(
             for detail in answer["knows"]
             if detail["words"].strip()
         },
-        checks={name: code for name, code in sources.items() if "_wants_" in name},
-        guards={name: code for name, code in sources.items() if "_keeps_" in name},
+        checks=checks,
+        guards=guards,
     )
+
+
+async def with_other_checks(
+    authors: CachedQuestioner, program: WorldProgram, scenario: WrittenScenario, miss: NearMiss
+) -> WrittenScenario:
+    """The scenario with checklist and checks written anew by whoever is told what they let pass.
+    Raises Dropped, EndpointError, BudgetSpent."""
+    told = "\n".join(f"- {detail}" for detail in miss.details[: building.SHOWN])
+    sources = {**scenario.checks, **scenario.guards}
+    functions = [ast.parse(code).body[0] for code in sources.values()]
+    conditions = [
+        ast.get_docstring(node) or "" for node in functions if isinstance(node, ast.FunctionDef)
+    ]
+    try:
+        checks, guards = await _checklist(
+            authors,
+            program,
+            scenario.number,
+            scenario.state,
+            scenario.task,
+            told,
+            "\n".join(f"- {condition}" for condition in conditions),
+        )
+    except Unanswered as unanswered:
+        raise _dropped(unanswered) from None
+    return replace(scenario, checks=checks, guards=guards)
+
+
+def _dropped(unanswered: Unanswered) -> building.Dropped:
+    return building.Dropped("scenario", [building.control_of(unanswered)], [unanswered.why])
+
+
+async def _checklist(
+    authors: CachedQuestioner,
+    program: WorldProgram,
+    number: int,
+    state: JsonMapping,
+    task: str,
+    problem: str = "",
+    conditions: str = "",
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Checks and guards of a task by name; `problem` is what was wrong with those of the
+    `conditions`. Raises Unanswered."""
+
+    def read_list(answer: JsonObject) -> list[tuple[str, bool]]:
+        wanted = [(text, False) for text in answer["conditions"]]
+        return [*wanted, *((text, True) for text in answer.get("kept", ()))]
+
+    sections = ("mend",) if problem else ()
+    fields = {
+        "documentation": program.plan.documentation,
+        "state": compact(state),
+        "task": task,
+        "problem": problem,
+        "conditions": conditions,
+    }
+    form = FORMS["scenario_checklist"]
+    asked = Question("scenario_checklist", fields, form, read_list, sections=sections)
+    listed = await authors.ask(asked, program.plan.topic)
+    wishes = {
+        f"scenario_{number}_{'keeps' if stays else 'wants'}_{at}": {
+            "task": task,
+            "condition": text,
+            "when": WHEN[stays],
+            "problem": problem,
+        }
+        for at, (text, stays) in enumerate(listed, 1)
+    }
+    codes = await together(
+        [_check(authors, program, name, wish, compact(state)) for name, wish in wishes.items()]
+    )
+    sources = dict(zip(wishes, codes, strict=True))
+    checks = {name: code for name, code in sources.items() if "_wants_" in name}
+    return checks, {name: code for name, code in sources.items() if "_keeps_" in name}
 
 
 async def find_witness(
@@ -165,7 +224,8 @@ async def find_witness(
 def _controlled(
     environment: Environment, scenario: WrittenScenario, witness: tuple[scenarios.WitnessCall, ...]
 ) -> DoneScenario:
-    """Leaves out guards that no call breaks, which guard nothing. Raises Dropped."""
+    """Leaves out guards that no call breaks, which guard nothing. Raises Dropped, NearMiss where it
+    is the checks that are refused."""
     validated = scenarios.validate(environment, scenario.asking(witness))
     if set(scenarios.reasons(validated)) == {"guard_without_mutant"}:
         idle = {fault.where for fault in validated.faults}
@@ -179,8 +239,11 @@ def _controlled(
         )
         validated = scenarios.validate(environment, scenario.asking(witness))
     if faults := validated.faults:
-        raise building.Dropped(
-            "scenario", [fault.control for fault in faults], [str(fault) for fault in faults]
+        kind = building.Dropped if {fault.control for fault in faults} & BROKEN else NearMiss
+        raise kind(
+            "scenario",
+            [fault.control for fault in faults],
+            [f"{fault.control}: {fault}" for fault in faults],
         )
     return DoneScenario(scenario, scenario.asking(witness), validated)
 
@@ -282,9 +345,9 @@ async def _check(
         )
         return ast.unparse(ast.fix_missing_locations(ast.copy_location(function, first))) + "\n"
 
-    return await authors.ask(
-        Question("scenario_check", fields, FORMS["scenario_check"], read), program.plan.topic
-    )
+    sections = ("mend",) if asked["problem"] else ()
+    question = Question("scenario_check", fields, FORMS["scenario_check"], read, sections=sections)
+    return await authors.ask(question, program.plan.topic)
 
 
 async def _solved(
@@ -337,21 +400,26 @@ def linked(
     task: str, calls: Sequence[Call], results: Sequence[Result]
 ) -> list[scenarios.WitnessCall]:
     """The calls, each with those of its arguments that the task does not tell and that an earlier
-    result has shown."""
+    result has shown to somebody who had not said it: under a name like the argument's, or by a tool
+    of such a name, rather than by chance; among such, the result that shows the least else."""
     heard = Text.of(task)
     witness = list[scenarios.WitnessCall]()
-    sources: dict[Any, int] = {}  # value → the first call that showed it
+    # value → (name that it stood under, how many leaves stood there in all, number of the call)
+    sources = defaultdict[Any, list[tuple[str, int, int]]](list)
     for number, (call, result) in enumerate(zip(calls, results, strict=True)):
-        takes = {
-            name: sources[leaf]
-            for name, value in call.arguments.items()
-            for leaf in values_in(value)
-            if leaf in sources and not isinstance(leaf, bool) and not heard.contains_any_form(leaf)
-        }
+        takes = {}
+        for name, value in call.arguments.items():
+            for leaf in values_in(value):
+                if leaf in sources and type(leaf) is not bool and not heard.contains_any_form(leaf):
+                    shown = sources[leaf]
+                    best = max(shown, key=lambda source: (akin(source[0], name), -source[1]))
+                    takes[name] = best[2]
         witness.append(scenarios.WitnessCall(call, takes))
-        for leaf in values_in(result.value, keys=True):
-            if leaf is not None:
-                sources.setdefault(leaf, number)
+        given = values_in(call.arguments)
+        there = list(leaves(result.value, call.name, keys=True))
+        for field, leaf in there:
+            if leaf is not None and leaf not in given:
+                sources[leaf].append((field, len(there), number))
     return witness
 
 

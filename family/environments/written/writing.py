@@ -15,16 +15,25 @@ from rods.canonical import JsonObject, content_id, frozen
 from rods.config import Sandbox
 from rods.daemon.authors.llm.showing import excerpt
 from rods.environments import addressed
+from rods.environments.base import Environment
 from rods.environments.loading import Environments
 from rods.family.environments.procedural.scenarios import CONFINED, Mode
 from rods.family.environments.programs import WorldProgram, placed
-from rods.family.environments.written.assessing import assess
-from rods.family.environments.written.building import BuiltWorld, Dropped, build
+from rods.family.environments.written.assessing import (
+    Round,
+    assess,
+    hold,
+    played_again,
+    problems_of,
+)
+from rods.family.environments.written.building import BuiltWorld, Dropped, build, corrected
 from rods.family.environments.written.record import FORMS, CachedQuestioner, T
 from rods.family.environments.written.scenarios import (
     DoneScenario,
+    NearMiss,
     WrittenScenario,
     find_witness,
+    with_other_checks,
     write_scenario,
     written_task,
 )
@@ -166,29 +175,59 @@ async def write_world(
             tempfile.TemporaryDirectory() as scratch,
             Environments(request.sandbox) as environments,
         ):
-            place = placed(world.program.source(), Path(scratch))
-            judged = list[str]()
+
+            def load(program: WorldProgram) -> Environment:
+                return environments.load(placed(program.source(), Path(scratch)))
+
+            judged = list[Round]()
             if authors.settings.writing.rounds:
-                judged = await assess(
-                    authors, world, await asyncio.to_thread(environments.load, place)
-                )
+                environment = await asyncio.to_thread(load, world.program)
+                judged = await assess(authors, world, environment)
+            if problems := problems_of(judged):
+                world = await corrected(authors, world, problems, request.sandbox)
+                environment = await asyncio.to_thread(load, world.program)
+                judged = await played_again(authors, world, environment, judged)
+            hold(judged, authors.settings.writing.threshold)
             written.facts = {
                 "tools": len(world.program.plan.tools),
                 "rounds": len(judged),
-                "right": judged.count(""),
+                "right": sum(not played.wrong for played in judged),
+                "corrected": len(problems),
             }
+            place = placed(world.program.source(), Path(scratch))
             scenarios = await attempts(
                 write_scenario(authors, world.program, environments, place, at)
                 for at in range(request.scenarios)
             )
-            # all are played in one world that has the checks of all of them
-            program = with_checks(world.program, scenarios)
-            environment = await asyncio.to_thread(
-                environments.load, placed(program.source(), Path(scratch))
+            missed = list[tuple[WrittenScenario, NearMiss]]()
+
+            async def play(
+                asked: Sequence[WrittenScenario], *, last: bool = False
+            ) -> list[DoneScenario]:
+                """Plays all in one world that has the checks of all of them; what a control refuses
+                for its checks is `missed` then, unless it is the last time."""
+                program = with_checks(world.program, asked)
+                environment = await asyncio.to_thread(load, program)
+
+                async def witnessed(scenario: WrittenScenario) -> DoneScenario | None:
+                    try:
+                        return await find_witness(authors, program, environment, scenario)
+                    except NearMiss as miss:
+                        if last:
+                            raise
+                        missed.append((scenario, miss))
+                        return None
+
+                return [done for done in await attempts(map(witnessed, asked)) if done is not None]
+
+            done = await play(scenarios)
+            other = await attempts(
+                with_other_checks(authors, world.program, scenario, miss)
+                for scenario, miss in missed
             )
-            done = await attempts(
-                find_witness(authors, program, environment, scenario) for scenario in scenarios
-            )
+            if other:
+                done += await play(other, last=True)
+            done.sort(key=lambda scenario: scenario.written.number)
         written.name, written.tasks = await asyncio.to_thread(in_folder, world, done)
     except Dropped as given_up:
         written.reasons = given_up.reasons

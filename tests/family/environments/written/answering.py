@@ -37,7 +37,12 @@ Name = Annotated[str, Field(min_length=1, max_length=20)]
 @dataclass
 class World:
     jars: dict[Name, int] = field(default_factory=dict)
+
+
+def broken_rules(before: World, world: World) -> dict[int, str]:
+    return {1: f"{jar} holds {much}" for jar, much in world.jars.items() if much > 90}
 """
+BROKEN = [{"rule": 1, "state": {"jars": {"plums": 91}}}]
 LOOK = '''\
 def look(world: World, jar: Name) -> int:
     """How much is in a jar."""
@@ -109,7 +114,7 @@ class Answering:
             given = self.calls.pop(0)
         elif not given:
             code = self.codes[self.named(question)]
-            given = {"code": code if isinstance(code, str) else code(question)}
+            given = {"code": code if isinstance(code, str) else code(question), "broken": BROKEN}
         meant = question.read(given)
         if question.check is not None:
             await question.check(meant)

@@ -18,7 +18,7 @@ from rods.environments import addressed
 from rods.environments.loading import Environments
 from rods.family.environments.programs import PlannedTool, WorldPlan, WorldProgram
 from rods.family.environments.settings import Writing
-from rods.family.environments.written.assessing import assess, changes
+from rods.family.environments.written.assessing import assess, changes, hold
 from rods.family.environments.written.building import BuiltWorld, Dropped
 from rods.family.environments.written.record import CachedQuestioner, WritingRecord
 from rods.llm import Client
@@ -106,7 +106,9 @@ def assessed(
                 Operation().model_copy(update={"writing": Writing(rounds=rounds, tries=1)}),
                 random_seed,
             )
-            return await assess(authors, world, environments.load(f"{folder}/{name}"))
+            played = await assess(authors, world, environments.load(f"{folder}/{name}"))
+            hold(played, authors.settings.writing.threshold)
+            return [each.wrong for each in played]
 
     sandbox = Sandbox(workers=1, seconds=seconds)
     with (

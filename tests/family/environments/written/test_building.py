@@ -23,6 +23,7 @@ from rods.family.environments.programs import (
     check,
 )
 from rods.family.environments.written.building import (
+    _planned_tool,
     code_of,
     control_of,
     parts_at_fault,
@@ -178,3 +179,42 @@ def test_an_argument_that_the_task_does_not_tell_was_taken_from_what_showed_it()
     ]
     (find, listed, lend) = linked("Lend Clouds to Ada for 7 days.", calls, results)
     assert (find.takes, listed.takes, lend.takes) == ({}, {}, {"member": 0, "book": 1})
+
+
+def test_a_value_is_of_the_look_up_for_it_and_not_of_what_shows_it_by_chance() -> None:
+    calls = [
+        Call("count_copies", {"title": "Clouds"}),
+        Call("list_members", {}),
+        Call("find_copy", {"title": "Clouds"}),
+        Call("find_member", {"name": "Ada"}),
+        Call("get_member", {"member": "M4"}),
+        Call("lend", {"copy": 3, "member": "M4"}),
+    ]
+    results = [
+        Result("", {"count": 3}),
+        Result("", {"M1": "Bo", "M4": "Ada", "M7": "Cy"}),
+        Result("", {"copy": 3, "shelf": 9}),
+        Result("", "M4"),
+        Result("", {"name": "Ada", "loans": []}),
+        Result("", True),
+    ]
+    *_, looked, lend = linked("Lend Clouds to Ada.", calls, results)
+    assert (looked.takes, lend.takes) == ({"member": 3}, {"copy": 2, "member": 3})
+
+
+@pytest.mark.parametrize(
+    ("tool", "takes", "name", "taken"),
+    [
+        ("cancel_order", ["id"], "cancel_order", ["order_id"]),
+        ("add_room", ["type", "max"], "add_room", ["room_type", "room_max"]),
+        ("list_rooms", ["world", "floor"], "list_rooms", ["room_world", "floor"]),
+        ("open", ["door"], "open_door", ["door"]),
+        ("cancel_order", ["order_id", "id"], "cancel_order", ["order_id", "order_id_"]),
+    ],
+)
+def test_a_name_that_python_means_something_else_by_becomes_another(
+    tool: str, takes: list[str], name: str, taken: list[str]
+) -> None:
+    answer = {"name": tool, "group": "doors", "reads": True, "about": "It."}
+    planned = _planned_tool({**answer, "takes": [{"name": each, "about": "it"} for each in takes]})
+    assert (planned.name, list(planned.takes)) == (name, taken)

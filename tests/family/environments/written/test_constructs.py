@@ -176,4 +176,4 @@ async def test_a_check_that_imports_something_else_is_refused_by_its_line(code: 
     program = WorldProgram(WorldPlan("Jars.", {}, (), ()), STATE)
     authors: Any = Answering(scenario_check=code + CHECK)
     with pytest.raises(Unreadable, match="imports: line 1 imports"):
-        await _check(authors, program, "wants", {"condition": "Nine."}, "{}")
+        await _check(authors, program, "wants", {"condition": "Nine.", "problem": ""}, "{}")
