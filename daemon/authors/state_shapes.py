@@ -58,26 +58,19 @@ def is_map(value: State, *, record: bool) -> bool:
 
 
 def refusals(state: State, patch: State, schema: JsonMapping | None = None) -> list[PatchRefusal]:
-    """Where `patch` has another shape than `state`, or changes what the JSON Schema of the state
-    calls `readOnly`; empty when it fits."""
+    """Where `patch` has another shape than `state`, or changes a field that the JSON Schema of
+    the state calls `readOnly`; empty when it fits."""
     kin: dict[str, list[Any]] = {}
     for path, keyed in walk(state):
         if path and isinstance(keyed, Mapping):
             kin.setdefault(path[-1], []).extend(keyed.values())
-    return [
-        *_read_only(schema or {}, state, patch, ()),
-        *_in_object(state, patch, (), kin, record=True),
+    why = "this stays as it is, by the schema of the state"
+    fixed = [
+        PatchRefusal("read_only", (key,), why)
+        for key, part in (schema or {}).get("properties", {}).items()
+        if part.get("readOnly") and patch.get(key) not in (None, state.get(key))
     ]
-
-
-def _read_only(schema: JsonMapping, old: Any, new: Any, where: Path) -> Iterator[PatchRefusal]:
-    if schema.get("readOnly") and new != old:
-        yield PatchRefusal("read_only", where, "this stays as it is, by the schema of the state")
-    elif isinstance(new, Mapping):
-        inside = old if isinstance(old, Mapping) else {}
-        for key, part in schema.get("properties", {}).items():
-            if key in new:
-                yield from _read_only(part, inside.get(key), new[key], (*where, key))
+    return [*fixed, *_in_object(state, patch, (), kin, record=True)]
 
 
 def lasting(state: State, patch: State) -> JsonObject:

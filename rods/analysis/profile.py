@@ -222,7 +222,9 @@ def isomorphic(root: Profile, variant: Profile, limits: Gates) -> list[str]:
     if len(root.turns) != len(variant.turns):
         reasons.append(f"{len(variant.turns)} turns instead of {len(root.turns)}")
     if abs(root.depth - variant.depth) > limits.profile_depth:
-        reasons.append(f"depth {variant.depth} instead of {root.depth}, {_chain_text(variant)}")
+        tools = {node.position: node.tool for node in variant.nodes}
+        taken = ", ".join(f"{tools[a]} → {tools[b]}" for a, b, _ in variant.edges) or "nowhere"
+        reasons.append(f"depth {variant.depth} instead of {root.depth} (results go {taken})")
     for turn, (old, new) in enumerate(
         zip(root.calls_per_turn, variant.calls_per_turn, strict=False)
     ):
@@ -252,20 +254,6 @@ def topology_apart(a: Profile, b: Profile) -> float:
     """How unlike two topologies (`Profile.topology`) are, in [0, 1]: 1 − their Jaccard index, to 12
     decimals."""
     return rounded(_unlike(a.topology, b.topology))
-
-
-def _chain_text(variant: Profile) -> str:
-    """Its longest chain of calls that take something from the one before."""
-    nodes = {node.position: node for node in variant.nodes}
-    reach = chains((node.position, node.producers) for node in variant.nodes)
-    names = list[str]()
-    at = max(reach, key=reach.__getitem__, default=None)
-    while at is not None:
-        names.insert(0, f"{nodes[at].tool} in turn {at[0] + 1}")
-        at = max(nodes[at].producers, key=reach.__getitem__, default=None)
-    if len(names) < 2:
-        return "no call takes anything from the result of another"
-    return f"the longest chain of results that are taken up is {' → '.join(names)}"
 
 
 def _links_text(links: Counter[tuple[int, int]]) -> str:

@@ -336,8 +336,8 @@ HELD = {  # rows that a test elsewhere holds, under tests/
     "test_in_the_paper_s_form_models_plan_single_tools_write_the_world_and_answer_in_free_text",
     "pipeline.high_level": f"{LLM}/test_error_types.py::"
     "test_a_model_writes_high_level_functions_which_are_decomposed",
-    "pipeline.calls": f"{LLM}/test_executing.py::"
-    "test_values_are_asked_for_together_or_function_by_function",
+    "pipeline.calls": f"{LLM}/test_forming.py::"
+    "test_each_type_is_written_with_as_few_calls_as_its_form_needs",
     "pipeline.fallback_prompt": f"{LLM}/test_error_types.py::"
     "test_no_prompts_ends_the_seed_before_any_call_unless_the_general_template_may_be_used",
     "pipeline.refine_cycles": f"{PIPELINE}::"

@@ -62,6 +62,8 @@ STATE_SCHEMA: JsonMapping = {
     },
 }
 _STATE = Checker(STATE_SCHEMA)
+
+
 class Bfcl:
     """The environment. `file` is the wheel, checked by `wheel.path`."""
 

@@ -3,13 +3,12 @@
 The plan is bound and run with the answers so far; where one is missing, chance stands in for it and
 an `UnboundArgument` is noted, with the values that are to be had at its moment. Where a listed one
 is gone, since other answers than chance's come before it, chance takes one of those that there are:
-no question is worth it. The model is asked for the blanks, all that a run shows; what calls returned
-that depend on them is asked for once it is known. Then the plan is run again, in a patched state
-with the values of before. Values of a recipe are chosen among
-those that its domains list. Of a single tool they are whatever its schema allows: what works now,
-as `probing` finds it, is shown as examples, and the world judges. What turns out to be impossible,
-or makes a call fail, is asked again with the reason, a few times; then the error goes to the critic
-or back to the planner."""
+no question is worth it. The model is asked for all blanks that a run shows; what calls return that
+depend on them is asked for once it is known. Then the plan is run again, and in a patched state
+with the values of before. Values of a recipe are chosen among those that its domains list. Of a
+single tool they are whatever its schema allows: what works now, as `probing` finds it, is shown as
+examples, and the world judges. What turns out to be impossible, or makes a call fail, is asked
+again with the reason, a few times; then the error goes to the critic or back to the planner."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -29,7 +29,7 @@ from rods.daemon.authors.base import StagedAssignment
 from rods.daemon.authors.llm import showing, wording
 from rods.daemon.authors.llm.questions import Context
 from rods.daemon.authors.llm.wording import UserValue
-from rods.environments.base import reference
+from rods.environments.base import Result
 from rods.gates.missing import missing
 from rods.tasks import RETURN_SENTENCE, Task, TaskType
 
@@ -72,6 +72,10 @@ class PartialTask:
     @property
     def calls(self) -> tuple[BoundCall, ...]:
         return self.draft.turns[self.turn + 1]
+
+    @property
+    def results(self) -> list[list[Result]]:
+        return [[bound.result for bound in calls] for calls in self.draft.turns]
 
     def before(self, room: int) -> str:
         """The conversation before the turn, as prompts show it, with `room` characters for
@@ -127,8 +131,8 @@ class PartialTask:
     def served(self, gap: Gap, *, fair: bool = True) -> list[str]:
         """How the turn could be served without what `gap` takes away; with `fair`, any part of
         it."""
-        results = [[bound.result for bound in calls] for calls in self.draft.turns]
-        blamed = missing(self.context.environment, self.with_gap(gap).task(), results, fair=fair)
+        task = self.with_gap(gap).task()
+        blamed = missing(self.context.environment, task, self.results, fair=fair)
         return [reason.text for reason in blamed if reason.turn == self.turn + 1]
 
     def removable_functions(self) -> list[Gap]:
@@ -162,18 +166,13 @@ class PartialTask:
         """Tools that take up what a function that may be missing makes, where nothing earlier needs
         them: at hand they would look as if they could make it themselves."""
         catalogue = self.context.catalogue
-        kept = {bound.call.name for calls in self.draft.turns[: self.turn] for bound in calls}
-        kept |= catalogue.known | catalogue.lookups | catalogue.common
         named = {name for names in choices for name in names}
-        made = set[Any]()
-        takers = dict[str, None]()
-        for bound in self.calls:
-            values = keys_in(bound.call.arguments)
-            if bound.call.name in named:
-                made |= values
-            elif bound.call.name not in kept and not made.isdisjoint(values):
-                takers[bound.call.name] = None
-        return list(takers)
+        kept = named | catalogue.known | catalogue.lookups | catalogue.common
+        kept |= {bound.call.name for calls in self.draft.turns[: self.turn] for bound in calls}
+        calls = [bound.call for bound in self.calls]
+        made = set[Any]().union(*(keys_in(call.arguments) for call in calls if call.name in named))
+        takers = [call.name for call in calls if not made.isdisjoint(keys_in(call.arguments))]
+        return [name for name in dict.fromkeys(takers) if name not in kept]
 
     def omissible_values(self) -> list[UserValue]:
         """The values that may be left open; rather not an option that the tool lists, and of the
@@ -232,17 +231,16 @@ def check_form(context: Context, assignment: StagedAssignment, draft: Draft) -> 
     be made of it."""
     type = assignment.profile.type
     texts = tuple(_likely_text(context, calls) if calls else "" for calls in draft.turns)
+    partial = PartialTask(context, assignment, draft, type, texts)
     if type != "base":
-        _check_type(PartialTask(context, assignment, draft, type, texts))
+        _check_type(partial)
     if assignment.limits.profile:
         # in a turn without calls the user asks for the next one's; how values are said is not known
         script = tuple(text or texts[turn + 1] for turn, text in enumerate(texts))
         limits = assignment.limits.model_copy(update={"profile_distance": 1.0})
-        truth = tuple(tuple(bound.call for bound in calls) for calls in draft.turns)
-        results = [[bound.result for bound in calls] for calls in draft.turns]
-        environment = context.environment
-        likely = Task(reference(environment), type, script, truth, (), state=draft.state)
-        if why := isomorphic(assignment.profile, profile(environment, likely, results), limits):
+        likely = replace(partial, type="base", script=script).task()
+        shape = profile(context.environment, likely, partial.results)
+        if why := isomorphic(assignment.profile, shape, limits):
             raise ComposeError("conversation_construct_failed", "; ".join(why))
 
 

@@ -322,7 +322,9 @@ def references(tools: Tools, draft: Draft, turn: int) -> list[str]:
     nothing of what is looked up in this very turn and stands alone, or has to be said."""
     user_says = {canonical(value.value) for value in user_values(tools, draft.turns[turn])}
     said = {
-        canonical(value.value) for calls in draft.turns[:turn] for value in user_values(tools, calls)
+        canonical(value.value)
+        for calls in draft.turns[:turn]
+        for value in user_values(tools, calls)
     }
     met = list[Mention]()
     words = dict[str, None]()

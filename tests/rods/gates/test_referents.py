@@ -264,6 +264,15 @@ def test_a_description_says_what_its_argument_is_called(description: str, noun: 
     assert noun_of(Parameter("x", {}, required=True, description=description)) == noun
 
 
+def test_of_the_nouns_of_a_description_that_is_said_as_which_the_thing_was_met() -> None:
+    """No user says "that file directory"."""
+    made = mentions(0, Call("touch", {"file_name": "a.txt"}), Result("done"))
+    moved = Parameter("source", {"type": "string"}, description="Name of the file or directory.")
+    value = "a.txt"
+    meant = referent("source", value, {key_of(value)}, made, set(), noun_of(moved))
+    assert meant is not None and meant.words == "that file"
+
+
 def test_a_thing_goes_by_the_arguments_own_name_and_by_the_noun_of_its_description() -> None:
     copied = Call("cp", {"destination": "copy.txt"})
     about = "The name of the file to display."

@@ -18,7 +18,13 @@ from rods.composing.bind import Choice, realise
 from rods.composing.catalogue import FromUser, Recipe, RecipeStep, Scene
 from rods.composing.records import ComposeError
 from rods.daemon.authors.catalogue_free import catalogue_with_tools
-from rods.daemon.authors.llm.executing import Answers, UnboundArgument, ValueChooser, _limited
+from rods.daemon.authors.llm.executing import (
+    Answers,
+    UnboundArgument,
+    ValueChooser,
+    _limited,
+    _stands_in,
+)
 from rods.environments.base import Parameter, Result, Tool
 from rods.errors import InfrastructureError
 from tests.daemon.authors.catalogue_free import bare_environment
@@ -75,6 +81,12 @@ def test_what_chance_has_put_into_the_world_is_offered_by_where_it_comes_from() 
     options = found["2.1.name"].options
     drawn = next(label for label in options if label not in ("paul", "mina"))
     assert drawn == "the value of 1.1.name" and options[drawn] not in options
+
+
+def test_what_stands_in_a_text_that_chance_drew_is_left_out() -> None:
+    drawn = ["Please review before friday"]
+    assert _stands_in("review", drawn) and not _stands_in(drawn[0], drawn)
+    assert not _stands_in("budget", drawn) and not _stands_in(3, drawn)
 
 
 async def test_who_takes_what_another_value_will_be_gets_that(stub: Stub) -> None:

@@ -238,7 +238,7 @@ async def test_a_patch_may_not_touch_what_the_schema_of_the_state_calls_read_onl
 
 @pytest.mark.needs("bfcl")
 def test_the_form_of_a_world_of_bfcl_is_no_matter_for_a_patch() -> None:
-    schema = getattr(load("bfcl"), "state_schema")
+    schema = load("bfcl").state_schema
     state = {"classes": ["MathAPI"], "config": {}, "long_context": True}
     for patch in ({"long_context": False}, {"classes": ["TravelAPI"]}):
         (refused,) = refusals(state, patch, schema)

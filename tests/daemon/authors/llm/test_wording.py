@@ -146,7 +146,9 @@ def test_a_thing_with_a_rival_is_referred_to_by_what_the_user_called_it() -> Non
         for turn in calls
     )
     plan = Plan((PlannedTurn((), ()), PlannedTurn((), ())))
-    assert references(load("desk").tools(), Draft(plan, state, turns), 1) == ["the one with seminar"]
+    assert references(load("desk").tools(), Draft(plan, state, turns), 1) == [
+        "the one with seminar"
+    ]
 
 
 def test_an_option_that_a_description_lists_is_said_in_a_user_s_own_words() -> None:
