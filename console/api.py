@@ -68,7 +68,7 @@ class Evaluation:
     solved: Estimate
     traces: tuple[tuple[Trace, ...], ...]
     broken: int
-    errors: tuple[BaseException, ...] = ()
+    errors: tuple[Exception, ...] = ()
 
 
 def evaluate(
@@ -86,7 +86,7 @@ def evaluate(
     task_list = read_tasks(Path(tasks)) if isinstance(tasks, (str, Path)) else list(tasks)
     players = Players(environments or Environments())
     jobs = [players.job(task, dialects.load(dialect), max_steps=MAX_STEPS) for task in task_list]
-    errors: list[BaseException] = []
+    errors: list[Exception] = []
     played = _play([job for job in jobs for _ in range(rollouts)], policy, errors)
     groups = tuple(
         tuple(played[start : start + rollouts]) for start in range(0, len(played), rollouts)
@@ -229,7 +229,7 @@ def read_state(folder: Path | str) -> RunState:
 
 
 def _play(
-    jobs: Sequence[Job], policy: PolicyFunction, errors: list[BaseException] | None = None
+    jobs: Sequence[Job], policy: PolicyFunction, errors: list[Exception] | None = None
 ) -> list[Trace]:
     """The episodes of `jobs`. `errors` takes what the policy raises, each of which breaks a rollout
     alone; without it, all but InfrastructureError is raised."""
@@ -239,23 +239,21 @@ def _play(
     def reply(need: NeedText) -> Reply:
         try:
             return Reply(_text(policy(need.messages)))
-        except (Exception, SystemExit) as error:  # noqa: BLE001 anything of a policy breaks its rollout
+        except Exception as error:  # noqa: BLE001 anything of a policy breaks its rollout
             return _broken(error, errors)
 
     return run_lockstep(jobs, lambda waiting: [reply(need) for _, need in waiting])
 
 
 async def _play_at_once(
-    jobs: Sequence[Job],
-    policy: Callable[[Sequence[Message]], Any],
-    errors: list[BaseException] | None,
+    jobs: Sequence[Job], policy: Callable[[Sequence[Message]], Any], errors: list[Exception] | None
 ) -> list[Trace]:
     free = asyncio.Semaphore(AT_ONCE)
 
     async def complete(need: NeedText) -> Reply:
         try:
             return Reply(_text(await policy(need.messages)))
-        except (Exception, SystemExit) as error:  # noqa: BLE001 anything of a policy breaks its rollout
+        except Exception as error:  # noqa: BLE001 anything of a policy breaks its rollout
             return _broken(error, errors)
 
     async def episode(job: Job) -> Trace:
@@ -265,7 +263,7 @@ async def _play_at_once(
     return list(await asyncio.gather(*map(episode, jobs)))
 
 
-def _broken(error: BaseException, errors: list[BaseException] | None) -> Reply:
+def _broken(error: Exception, errors: list[Exception] | None) -> Reply:
     if errors is not None:
         errors.append(error)
     elif not isinstance(error, InfrastructureError):
