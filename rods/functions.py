@@ -34,7 +34,7 @@ def named_function(name: str, *, where: str, source: str | None = None) -> Any:
     except FileNotFoundError as error:
         remedy = "start in the folder that it is named from, or name it by its whole path"
         raise UserError(f"no file {module_name}", where=where, remedy=remedy) from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         frames = traceback.extract_tb(error.__traceback__)
         lines = [
             frame.lineno for frame in frames if frame.filename == str(Path(module_name).absolute())
@@ -77,7 +77,7 @@ def made_by(name: str, kind: type[Any], *, where: str) -> Any:
         value = factory()
     except RodsError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         what = f"{name}, called without arguments, raised {type(error).__name__}: {error}"
         raise UserError(
             what, where=where, remedy="name a function that makes the object"

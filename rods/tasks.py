@@ -28,8 +28,6 @@ SCHEMA = 1
 OPEN_SCHEMA = 2
 UNPACKED = 64  # states whose objects are kept: those of tasks that are played or looked at together
 SHARED = 4096  # values
-MOST_NAMED = 20  # lines of a file that a fault names
-UNREAD = "run `rods data check` on it, or `rods data rehash FILE --trust` where a hash is lacking"
 TaskType = Literal["base", "long_context", "miss_func", "miss_param"]
 TASK_TYPES: tuple[TaskType, ...] = get_args(TaskType)
 Split = Literal["train", "validation", "test"]
@@ -499,32 +497,30 @@ def write_task_file(tasks: Iterable[AnyTask], path: Path) -> None:
 
 
 def read_tasks(path: Path) -> list[AnyTask]:
-    """The tasks of a JSONL file, in order. Raises UserError naming file, line and remedy, and all
-    lines that are at fault, also for duplicate ids."""
+    """The tasks of a JSONL file, in order. Raises UserError naming file, line and remedy, also for
+    duplicate ids."""
     tasks: list[AnyTask] = []
     seen: dict[str, int] = {}
-    faults: list[tuple[int, str, str]] = []
     with explained("cannot read the task file", path, "check the path under [data] tasks"):
         lines = open_regular(path)
     with lines:
         for number, line in enumerate(bounded_lines(lines, path, TASKS), start=1):
             if not line.strip():
                 continue
+            where = f"{path}:{number}"
             try:
                 task = AnyTask.from_json(exact(line.decode()))
             except ValueError as error:  # orjson.JSONDecodeError is one
-                faults.append((number, str(error), UNREAD))
-                continue
+                remedy = (
+                    "run `rods data check` on it, or `rods data rehash FILE --trust` where a hash "
+                    "is lacking"
+                )
+                raise UserError(str(error), where=where, remedy=remedy) from error
             if task.id in seen:
                 what = f"task {task.id} repeats line {seen[task.id]}"
-                faults.append((number, what, "remove one of the two lines"))
+                raise UserError(what, where=where, remedy="remove one of the two lines")
             seen[task.id] = number
             tasks.append(task)
-    if faults:
-        (number, what, remedy), *others = faults
-        also = [line for line, *_ in others[:MOST_NAMED]]
-        too = f" (at fault too, of {len(others)} lines: {also})" if also else ""
-        raise UserError(what + too, where=f"{path}:{number}", remedy=remedy)
     return tasks
 
 

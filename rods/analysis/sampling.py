@@ -83,8 +83,7 @@ class Sampler:
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
             return self.rng.choice(WORDS)
 
-    def value(self, name: str, schema: Any) -> Any:
-        schema = schema if isinstance(schema, Mapping) else {}  # true takes anything
+    def value(self, name: str, schema: JsonMapping) -> Any:
         if "const" in schema:
             return schema["const"]
         if "enum" in schema:
@@ -170,7 +169,6 @@ def _branches(schema: JsonMapping) -> list[JsonObject]:
     parts = [*rest.pop("anyOf", ()), *rest.pop("oneOf", ())]
     if isinstance(schema.get("type"), list):
         parts = [{"type": kind} for kind in schema["type"]]
-    parts = [part for part in parts if isinstance(part, dict)]
     nulls = [part for part in parts if part.get("type") == "null"]
     others = [part for part in parts if part not in nulls]
     others.sort(key=lambda part: not {"enum", "const"} & part.keys())

@@ -118,7 +118,7 @@ class Running:
             yield
         except (InfrastructureError, UserError):
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             log.warning("a player broke", task=self.job.task.id, exc_info=True)
             raise InfrastructureError(f"a player broke: {error!r}") from error
 

@@ -770,7 +770,7 @@ class Probe:
         if fault not in self.faults:
             self.faults.append(fault)
 
-    def raised(self, tool: str, error: Exception, on: str) -> None:
+    def raised(self, tool: str, error: BaseException, on: str) -> None:
         """A tool raised: reported once a tool and kind of exception, or rule that it broke, with
         the first call that did it."""
         if isinstance(error.__cause__, Overrun):  # of a confined world
@@ -799,7 +799,7 @@ class Probe:
             remedy = "mend the machinery" if _broken(error) else RETURN
             self.fault(tool, "", what, remedy, "errors")
 
-    def machinery(self, error: Exception) -> bool:
+    def machinery(self, error: BaseException) -> bool:
         """Whether what runs the environment broke (a worker that was killed, say), which says
         nothing of its code. One that waits for a process of its own answers for that, too."""
         return _broken(error) and not self.features.waits
@@ -823,7 +823,7 @@ class Probe:
             )
         except UserError as error:
             self.fault(error.where or where, "", error.what, error.remedy)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             if self.machinery(error):
                 raise
             self.fault(where, field, f"raised {type(error).__name__}: {error}", RETURN)
@@ -852,7 +852,7 @@ class Probe:
         self.asking = f", {self.control or 'calls'}, {call.name}"
         try:
             result = self.timed("call", lambda: instance.call(call))
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             if self.machinery(error):
                 raise
             self.raised(call.name, error, _short(call))
@@ -920,7 +920,7 @@ class Probe:
         return [(result.text, result.error) for result in results]
 
 
-def _broken(error: Exception) -> bool:
+def _broken(error: BaseException) -> bool:
     return isinstance(error, InfrastructureError) and not isinstance(error, BrokenEnvironment)
 
 

@@ -272,7 +272,7 @@ def _world_faults(task: AnyTask, worlds: Worlds) -> Iterator[Found]:
     except StateRejected as error:
         yield "state", str(error), "mend the state"
         return
-    except Exception as error:  # noqa: BLE001
+    except (Exception, SystemExit) as error:  # noqa: BLE001
         # a user's environment may raise anything; it is reported
         yield (
             "goal.calls",
@@ -291,7 +291,7 @@ def _whole_faults(world: Environment, task: AnyTask) -> Iterator[Found]:
         task = replace(task, environment=reference(world), id="")
     try:
         reasons = unjudgeable(world, task)
-    except Exception as error:  # noqa: BLE001
+    except (Exception, SystemExit) as error:  # noqa: BLE001
         # a user's environment may raise anything; it is reported
         reasons = [Reason(f"asking its checks raised {type(error).__name__}: {error}")]
     for reason in reasons:

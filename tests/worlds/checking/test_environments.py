@@ -15,6 +15,7 @@ from rods.environments.base import Result, reference
 from rods.environments.loading import Environments
 from rods.errors import BrokenEnvironment, InfrastructureError, UserError
 from rods.tasks import Task
+from rods.worlds.checking import CheckReport
 from rods.worlds.checking.environments import Probe, check_environment
 from tests.environments import ENVIRONMENTS, load
 from tests.rods.toy_environment import World, environment, record
@@ -132,7 +133,7 @@ def test_a_check_that_was_cut_short_says_what_it_knows_of_each_tool_and_goes_on(
         passed = chain([0.0], repeat(3.0, calls), repeat(700.0))
         clock = SimpleNamespace(monotonic=lambda: next(passed), perf_counter=time.perf_counter)
         monkeypatch.setattr("rods.worlds.checking.environments.time", clock)
-        told = []
+        told: list[str] = []
         return check_environment(NAME + "timed", ENVIRONMENTS, seconds=600, tell=told.append), told
 
     whole, _ = checked(10**6)
@@ -142,7 +143,7 @@ def test_a_check_that_was_cut_short_says_what_it_knows_of_each_tool_and_goes_on(
     assert len(verdicts) == 6 and 1 <= list(verdicts).count("not tried") < 6
     assert any(note.startswith("not tried: ") for note in first.notes)
     assert "it goes on from there" in first.faults[-1].remedy
-    reports = []
+    reports: list[tuple[CheckReport, list[str]]] = []
     while not reports or list(tmp_path.rglob("*.json")):  # an end of a report, and no other
         assert len(reports) < 20
         reports.append(checked(400))

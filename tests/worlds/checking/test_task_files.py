@@ -331,3 +331,15 @@ def test_what_needs_trust(name, refused):
     except RodsError as error:
         why = str(error)
     assert ("add --trust" in why) is refused, why
+
+
+def test_a_world_that_cannot_be_made_or_ends_its_program_costs_its_own_tasks(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("boom.py").write_text("def environment():\n    raise OSError('no data')\n")
+    Path("ends.py").write_text("import sys\n\n\ndef environment():\n    sys.exit(3)\n")
+    Path("script.py").write_text("raise SystemExit(2)\n")
+    names = ("boom.py:environment", "ends.py:environment", "script.py:environment", "nowhere")
+    bad = [record(environment={"name": name, "hash": "x"}) for name in names]
+    report = check(tmp_path, record(), *bad, record(split="test", state={"counters": {"tea": 1}}))
+    assert fields(report) == {(line, "environment.name") for line in (2, 3, 4, 5)}
+    assert report.facts["splits"] == {"train": 5, "test": 1}
