@@ -76,14 +76,6 @@ _ELLIPSIS = re.compile(
 _QUANTITY = re.compile(
     r"\b(?:(?:number|amount|length|letters?) of|(?:is|are|be|has|have|takes|of) one(?! of))\b"
 )
-_OPPOSITES = {
-    "old": "new",
-    "closed": "open",
-    "empty": "full",
-    "full": "empty",
-    "taken": "free",
-    "long": "short",
-}
 _HUMPS = re.compile(r"(?<=[a-z])(?=[A-Z])|_")
 _EXAMPLES = re.compile(r"\(?\b(?:e\.g\.|for example|such as|like)[^.)]*\)?|'[^']*'|\"[^\"]*\"")
 _GLOSS = re.compile(r"'[^']+' (?:for|is|means|=) (\w+)")
@@ -119,7 +111,9 @@ class GroundTruthValues:
         form, or word by word, close together in whatever order and with whatever endings. A value
         that is one plain word is told by no sentence that happens to need it."""
         whole = Text.of(text)
-        acrostics = _acrostics(text)
+        clauses = [WORD.findall(clause) for clause in re.split(r"[.;:,]", text.casefold())]
+        starts = "".join(words[0][0] for words in clauses if words)
+        ends = {"".join(word[at] for word in words) for words in clauses for at in (0, -1)}
         ordinary = set(map(stem, word_list("plain_words")))
         words = list(WORD.finditer(text))
         leaks = []
@@ -131,7 +125,7 @@ class GroundTruthValues:
             key = value.casefold()
             if parts.total() == 1 and parts.keys() <= ordinary:
                 continue
-            if len(key) > 2 and (key in acrostics or key[::-1] in acrostics):
+            if len(key) > 2 and (key in starts or not ends.isdisjoint((key, key[::-1]))):
                 leaks.append("something with the first or the last letters of its words")
             place = _together(parts, stemmed, APART)
             if place is None and not whole.contains_any_form(value):
@@ -144,19 +138,6 @@ class GroundTruthValues:
                     text[words[place[0]].start() : words[place[1]].end()] if place else "something"
                 )
         return leaks
-
-
-def _acrostics(text: str) -> set[str]:
-    """What the first letters, and the last ones, of the words of each clause make, and those of
-    successive sentences."""
-    clauses = [WORD.findall(clause) for clause in re.split(r"[.;:,]", text.casefold())]
-    made = {"".join(word[at] for word in words) for words in clauses for at in (0, -1)}
-    starts = "".join(words[0][0] for words in clauses if words)
-    return made | {
-        starts[first:end]
-        for first in range(len(starts))
-        for end in range(first + 3, 1 + len(starts))
-    }
 
 
 def feedback_faults(
@@ -301,9 +282,8 @@ def _singled_out(text: str, tools: Sequence[Tool], refusal: str) -> str:
         nouns |= about
         meant = _words(" ".join([*values, *_GLOSS.findall(parameter.description)]))
         hinted = stems & set(map(stem, meant))
-        opposed = stems & {stem(_OPPOSITES[word]) for word in meant & _OPPOSITES.keys()}
-        own = parameter in tools[0].parameters or opposed
-        if hinted - allowed or ((hinted or opposed) and own and stems & set(map(stem, about))):
+        own = parameter in tools[0].parameters
+        if hinted - allowed or (hinted and own and stems & set(map(stem, about))):
             return (
                 f"it says some of what the document lists for {parameter.name}: say all, as it "
                 f"does, or none"

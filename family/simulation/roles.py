@@ -298,7 +298,7 @@ def _unreachable(
                     if near.isdisjoint({*spoken, *(word[:KIN] for word in spoken)}):
                         return f"call {place + 1} needs {leaf!r}: nobody speaks of {name}"
                 elif not any(
-                    name not in past.arguments and brings(by_name[past.name], parameter, leaf)
+                    name not in past.arguments and brings(by_name[past.name], parameter)
                     for past in calls[:place]
                 ):
                     return (
