@@ -33,16 +33,10 @@ VERDICTS = {
     "actionability": True,
     "hint_quality": True,
 }
-# values that prove nothing: no sentence can be made without them
-ORDINARY = ("and", "the", "not", "for", "with")
 _FORM = re.compile(r"(?:[A-Za-z0-9_ .,;:()-]|(?<=n)'t\b|(?<=[a-z])'(?:s|re|ll|ve)\b|(?<=s)'(?= ))*")
 _RUNS = re.compile(r"[.,;:-]{2,}|_{2,}|(?<=\w) (?=[.,;:])|[.,;:](?=\w)|-(?!\w)|(?<!\w)-")
 _ENDINGS = re.compile(r"'\w*|(?<=\d)-|-(?=\d)")  # of words, which no list of words has
 _TOKEN = re.compile(r"[A-Za-z0-9_]+")
-_RULES = re.compile(
-    r"(?i)\b(?:(?:in|of|from|see|that|as) the document|the document (?:gives|lists|explains)|this "
-    r"error)\b"
-)
 # single out, behind those, unless a document or a result speaks
 _BY = "that|which|who|whose|where(?! (?:it|they|you)\\b)|with"
 _SPEAKS = (
@@ -73,17 +67,12 @@ _ELLIPSIS = re.compile(
     r"(?!(?:[^.;,]* )?(?:what|where|which|whether|how|if|than|there|as|who|it|nobody) )"
     r"[^.;,]* (?:is|are|does|would)(?=[.;,]|$)"
 )
-_QUANTITY = re.compile(
-    r"\b(?:(?:number|amount|length|letters?) of|(?:is|are|be|has|have|takes|of) one(?! of))\b"
+# Points at one value among others, says which it is, or compares it.
+_TOLD = (
+    rf"(?i)(?<!which )(?<!to the )\b(?:{{few}}) (?:{_BY})\b{_SPEAKS}"
+    r"|\b(?:is|are) (?:the|its) (?:{every})(?=[.,;]|$)"
+    r"|\b(?:{every})s? (?:earlier|longer|more|shorter|before (?!\w+ing\b))"
 )
-_OPPOSITES = {
-    "old": "new",
-    "closed": "open",
-    "empty": "full",
-    "full": "empty",
-    "taken": "free",
-    "long": "short",
-}
 _HUMPS = re.compile(r"(?<=[a-z])(?=[A-Z])|_")
 _EXAMPLES = re.compile(r"\(?\b(?:e\.g\.|for example|such as|like)[^.)]*\)?|'[^']*'|\"[^\"]*\"")
 _GLOSS = re.compile(r"'[^']+' (?:for|is|means|=) (\w+)")
@@ -108,7 +97,7 @@ class GroundTruthValues:
         values: dict[Any, str] = {}
         for call in (call for task in tasks for call in task.goal_calls):
             for leaf in values_in(call.arguments):
-                if isinstance(leaf, str) and not is_small(leaf) and leaf.casefold() not in ORDINARY:
+                if isinstance(leaf, str) and not is_small(leaf):
                     values.setdefault(key_of(leaf), leaf)
         self._values = [
             (value, Counter(map(stem, WORD.findall(value)))) for value in values.values()
@@ -119,7 +108,9 @@ class GroundTruthValues:
         form, or word by word, close together in whatever order and with whatever endings. A value
         that is one plain word is told by no sentence that happens to need it."""
         whole = Text.of(text)
-        acrostics = _acrostics(text)
+        clauses = [WORD.findall(clause) for clause in re.split(r"[.;:,]", text.casefold())]
+        starts = "".join(words[0][0] for words in clauses if words)
+        ends = {"".join(word[at] for word in words) for words in clauses for at in (0, -1)}
         ordinary = set(map(stem, word_list("plain_words")))
         words = list(WORD.finditer(text))
         leaks = []
@@ -131,7 +122,7 @@ class GroundTruthValues:
             key = value.casefold()
             if parts.total() == 1 and parts.keys() <= ordinary:
                 continue
-            if len(key) > 2 and (key in acrostics or key[::-1] in acrostics):
+            if len(key) > 2 and (key in starts or not ends.isdisjoint((key, key[::-1]))):
                 leaks.append("something with the first or the last letters of its words")
             place = _together(parts, stemmed, APART)
             if place is None and not whole.contains_any_form(value):
@@ -144,19 +135,6 @@ class GroundTruthValues:
                     text[words[place[0]].start() : words[place[1]].end()] if place else "something"
                 )
         return leaks
-
-
-def _acrostics(text: str) -> set[str]:
-    """What the first letters, and the last ones, of the words of each clause make, and those of
-    successive sentences."""
-    clauses = [WORD.findall(clause) for clause in re.split(r"[.;:,]", text.casefold())]
-    made = {"".join(word[at] for word in words) for words in clauses for at in (0, -1)}
-    starts = "".join(words[0][0] for words in clauses if words)
-    return made | {
-        starts[first:end]
-        for first in range(len(starts))
-        for end in range(first + 3, 1 + len(starts))
-    }
 
 
 def feedback_faults(
@@ -196,10 +174,10 @@ def feedback_faults(
         ]
     related = " ".join(other.description for other in environment.tools().values())
     fault = _apart(free, tools, refusal, _words(related))
-    if fault := fault or _singled_out(plain, tools, refusal):
+    if fault := fault or _singled_out(free, tools, refusal):
         return [fault]
     shown = [*map(_document, tools), refusal]
-    if leaks := truth.leaks(_RULES.sub(" ", text), shown):
+    if leaks := truth.leaks(text, shown):
         some = " and ".join(map(repr, leaks[:3]))
         return [
             f"it says {some}, which may be a value of an argument and stands in no document: say "
@@ -241,7 +219,7 @@ def _odd(text: str, narrow: str, tools: Sequence[Tool], refusal: str) -> list[st
 
     def written(token: str, before: str) -> bool:
         opens = not before or before[-1] in ".:;("
-        if token in names or token == "a" or (opens and token == "A"):
+        if token in names or token.casefold() == "a":
             return True
         word = token.islower() or token in tokens or (opens and token[1:].islower())
         return word and token.isalpha() and len(token) > 1 and token.casefold() not in barred
@@ -262,73 +240,51 @@ def _odd(text: str, narrow: str, tools: Sequence[Tool], refusal: str) -> list[st
 def _apart(text: str, tools: Sequence[Tool], refusal: str, related: Set[str]) -> str:
     """What a sentence of `text` speaks of that has words beyond the plain ones and those of
     `related` tools, and none of the documents of `tools` or of the refusal."""
-    own = _words(
-        " ".join(
-            [refusal, *(f"{tool.name} {tool.description}" for tool in tools)]
-            + [name for tool in tools for name in tool.parameter_names]
-        )
-    ).union(name.casefold() for tool in tools for name in (tool.name, *tool.parameter_names))
+    parts = [
+        name for tool in tools for name in (tool.name, tool.description, *tool.parameter_names)
+    ]
+    own = _words(" ".join([refusal, *parts]))
     spoken = set(map(stem, own - COMMON))
     plain = set(map(stem, word_list("plain_words") | COMMON | own | related))
     for sentence in re.split(r"[.;:]", text):
-        words = WORD.findall(sentence.casefold())
-        strange = [word for word in words if len(word) > 2 and stem(word) not in plain]
-        if strange and not any(word in _REFERS or stem(word) in spoken for word in words):
+        said = _words(sentence)
+        strange = min(
+            (word for word in said if len(word) > 2 and stem(word) not in plain), default=""
+        )
+        if strange and said.isdisjoint(_REFERS) and spoken.isdisjoint(map(stem, said)):
             return (
-                f"it speaks of {strange[0]!r} in a sentence without a word of the tool, of its "
+                f"it speaks of {strange!r} in a sentence without a word of the tool, of its "
                 f"document or of the refusal: say what it has to do with them"
             )
     return ""
 
 
 def _singled_out(text: str, tools: Sequence[Tool], refusal: str) -> str:
-    """How `text` tells one value of several: by what its document lists, by another value, by
-    counting, by its letters or by what it means elsewhere; empty where it does not."""
+    """How `text` tells one value of several: by what its document lists, by another value, by its
+    letters or by what it means elsewhere; empty where it does not."""
     words = WORD.findall(text)
     initials = "".join(word[0] for word in words).casefold()
     stems = set(map(stem, words))
-    allowed = set(
-        map(
-            stem,
-            _words(
-                " ".join([tools[0].name, refusal, *_IDIOMS.findall(text.replace("first,", ""))])
-            ),
-        )
-    )
+    allowed = set(map(stem, _words(f"{tools[0].name} {refusal}")))
     nouns = {"one", "ones", "value", "values", "option", "options"}
     for parameter, values in _choices(tools):
         about = _words(parameter.name) if values else frozenset()
         nouns |= about
-        meant = _words(" ".join([*values, *_GLOSS.findall(parameter.description)]))
-        hinted = stems & set(map(stem, meant))
-        opposed = stems & {stem(_OPPOSITES[word]) for word in meant & _OPPOSITES.keys()}
-        own = parameter in tools[0].parameters or opposed
-        if hinted - allowed or ((hinted or opposed) and own and stems & set(map(stem, about))):
+        hinted = stems & set(
+            map(stem, _words(" ".join([*values, *_GLOSS.findall(parameter.description)])))
+        )
+        own = parameter in tools[0].parameters
+        if hinted - allowed or (hinted and own and stems & set(map(stem, about))):
             return (
                 f"it says some of what the document lists for {parameter.name}: say all, as it "
                 f"does, or none"
             )
         if any(len(value) > 2 and value.casefold() in initials for value in values):
             return "the first letters of its words tell a value that a document lists"
-    called = "|".join(nouns)
-    before = "(?<!which )(?<!to the )"
-    if re.search(rf"(?i){before}\b(?:{called}) (?:{_BY})\b{_SPEAKS}", text):
-        return "it points at one value among others: say what all of them have in common"
-    if equated := _POINTING.search(text) or _ELLIPSIS.search(text):
-        return f"it tells a value by what it is or means elsewhere: {equated[0]!r}"
-    nouns = nouns.union(*(_words(name) for tool in tools for name in tool.parameter_names))
-    called = "|".join(nouns)
-    if re.search(rf"\b(?:is|are) (?:the|its) (?:{called})(?=[.,;]|$)", text, re.IGNORECASE):
-        return "it says what an argument is: say which form its values have"
-    if re.search(
-        rf"\b(?:{called})s? (?:earlier|longer|more|shorter|before (?!\w+ing\b))",
-        text,
-        re.IGNORECASE,
-    ):
-        return "it tells a value by another one"
-    counted = _QUANTITY.search(text.casefold())
-    if counted and not any(counted[0] in _document(tool).casefold() for tool in tools):
-        return f"it tells a number by counting: {counted[0]!r}"
+    every = nouns.union(*(_words(name) for tool in tools for name in tool.parameter_names))
+    told = _TOLD.format(few="|".join(nouns), every="|".join(every))
+    if match := re.search(told, text) or _POINTING.search(text) or _ELLIPSIS.search(text):
+        return f"it tells a value by another one, or by what it is elsewhere: {match[0]!r}"
     return ""
 
 

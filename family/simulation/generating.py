@@ -19,7 +19,7 @@ from rods.analysis.containment import Text, values_in
 from rods.analysis.sampling import Sampler
 from rods.analysis.schemas import fits, limits
 from rods.calls import Call
-from rods.canonical import JsonMapping, JsonObject, content_id, frozen, keyed_random
+from rods.canonical import JsonMapping, JsonObject, content_id, frozen, keyed_random, without
 from rods.conversations import Limits, Persona, Rubric
 from rods.environments.base import Parameter, Tool, Tools
 from rods.errors import UserError
@@ -168,30 +168,20 @@ def open_task(
     )
 
 
-def brings(tool: Tool, parameter: Parameter, value: Any) -> bool:
-    """Whether a result of `tool` may hold `value` for `parameter`: a field of that name, or of its
-    pattern, which the value fits; anything where no document says what results hold."""
-
-    def may(schema: JsonMapping, name: str) -> bool:
-        fields = schema.get("properties", {})
-        inner = [*fields.items(), (name, schema.get("items", {}))]
-        pattern = schema.get("pattern")
-        named = name and (parameter.name == name or f"_{parameter.name}".endswith(f"_{name}"))
-        return bool(
-            (named or (pattern and pattern == limits(parameter).get("pattern")))
-            and not schema.get("properties")
-            and fits(schema, value)
-        ) or any(may(part, key) for key, part in inner if part)
-
-    return not (tool.result or {}).get("properties") or may(tool.result or {}, "")
+def brings(tool: Tool, parameter: Parameter) -> bool:
+    """Whether a result of `tool` may hold a value of `parameter`: its document has a field of that
+    name or of that pattern, or does not say what results hold."""
+    fields = values_in(tool.result or {}, keys=True)
+    return "properties" not in fields or not {
+        parameter.name,
+        limits(parameter).get("pattern", parameter.name),
+    }.isdisjoint(map(str, fields))
 
 
 def user_text(task: OpenTask) -> Text:
     """All that the user of `task` says or knows."""
-    user = task.user
-    if isinstance(user, Persona):
-        return Text.of(" | ".join([user.query, user.intent, *user.knows.values(), *user.further]))
-    return Text.of(" | ".join(user.texts))
+    user = task.user.as_json()
+    return Text.holding(without(user.get("persona", user), "turns"))
 
 
 def found_by_calls(task: OpenTask) -> list[Call]:

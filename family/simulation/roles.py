@@ -282,7 +282,7 @@ def _unreachable(
     by_name = {tool.name: tool for tool in tools}
     words = " | ".join(chain(*knows.items()))
     heard = Text.of(f"{query.folded} | {words}")
-    spoken = set(stems(heard.folded))
+    spoken = {word[:KIN] for word in stems(heard.folded)}
     needed: list[bool] = []  # whether the query says it, of all values that it could say
     early = 1 if levels.turns and not levels.ambiguity else len(calls)  # of these calls
     for place, call in enumerate(calls):
@@ -294,11 +294,10 @@ def _unreachable(
                 if heard.contains_any_form(leaf):
                     needed += [query.contains_any_form(leaf)] * (place < early)
                 elif documented(parameter):
-                    near = {*stems(name), *(word[:KIN] for word in stems(str(leaf)))}
-                    if near.isdisjoint({*spoken, *(word[:KIN] for word in spoken)}):
+                    if spoken.isdisjoint(word[:KIN] for word in stems(f"{name} {leaf}")):
                         return f"call {place + 1} needs {leaf!r}: nobody speaks of {name}"
                 elif not any(
-                    name not in past.arguments and brings(by_name[past.name], parameter, leaf)
+                    name not in past.arguments and brings(by_name[past.name], parameter)
                     for past in calls[:place]
                 ):
                     return (

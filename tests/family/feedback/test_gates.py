@@ -100,7 +100,8 @@ def test_no_disguise_of_the_blind_corpus_passes() -> None:
     assert not passed
 
 
-# About real refusals of three worlds, written before the gate was (1) and after it was done (2).
+# About real refusals of three worlds, written before the gate (1), while it was made (2) and
+# after it was done (3), which nothing was changed for.
 NATURAL, HIDDEN = (
     [json.loads(line) for line in (HERE / name).read_text(encoding="utf-8").splitlines()]
     for name in ("natural.jsonl", "hidden.jsonl")
@@ -121,7 +122,7 @@ def test_of_the_hidden_values_few_pass(library: Environment) -> None:
         for line in HIDDEN
         if not found(line, line["text"], held(line["value"]), library)
     ]
-    assert len(HIDDEN) == 243 and [number for number, _ in passed] == [2, 2], passed
+    assert len(HIDDEN) == 268 and Counter(number for number, _ in passed) == {2: 2, 3: 8}, passed
 
 
 @pytest.mark.slow
@@ -139,7 +140,8 @@ def test_natural_texts_pass_at_the_first_try(
         )
     ]
     counts = Counter(number for number, _ in refused)
-    assert len(NATURAL) == 167 and counts[1] <= 9 and counts[2] <= 3, refused
+    assert len(NATURAL) == 192 and counts[1] <= 9, refused
+    assert counts[2] <= 3 and counts[3] <= 1, refused
 
 
 @pytest.mark.slow
