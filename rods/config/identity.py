@@ -53,7 +53,7 @@ class PolicySettings(Section):
     chat_template_kwargs: dict[str, bool | int | str] = Field(default_factory=dict)
     # trains matrices of this rank beside frozen weights (LoRA, needs peft); 0: all
     lora_rank: int = Field(0, ge=0)
-    lora_alpha: float = Field(0, ge=0)  # LoRA's scale is this over the rank; 0: twice the rank
+    lora_alpha: int = Field(0, ge=0)  # LoRA's scale is this over the rank; 0: twice the rank
     # names of the modules that have LoRA's matrices, as peft takes them; empty: all linear layers
     lora_targets: list[str] = Field(default_factory=list)
     # kind=nano: share of flawed turns in the warm start's demonstrations
