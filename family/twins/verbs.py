@@ -26,7 +26,7 @@ from rods.console.verbs.trainer import lengthened
 from rods.console.verbs.up import supervise
 from rods.errors import EXIT_OK, EXIT_REQUEUE, UserError, say
 from rods.evaluation.scoring import too_few
-from rods.family.twins.comparing import PlayedRollouts, described, over, scored_sets
+from rods.family.twins.run_sets import PlayedRollouts, described, over, scored_sets
 
 CHANGES: dict[str, dict[str, dict[str, object]]] = {
     "": {},
