@@ -199,6 +199,17 @@ class Curriculum(Section):
 
         def __getattr__(self, name: str) -> Any: ...
 
+    def rate_share(self, step: int) -> float:
+        """The share of the learning rate that holds in a step (from 1)."""
+        rising = self.warm_up_steps
+        done = max(0.0, (step - 1 - rising) / max(1, self.steps - rising))
+        falling = {
+            "constant": 1.0,
+            "linear": 1 - done,
+            "cosine": (1 + math.cos(math.pi * done)) / 2,
+        }
+        return min(1.0, step / (rising + 1)) * falling[self.schedule]
+
 
 class Zones(Section):
     """Bounds of the mean reward (004 §3.2, Appendix B.1; numbers second-hand)."""
