@@ -141,6 +141,19 @@ class Training(Section):
 
 
 @partial(extended, name="Stage", door=STAGE)
+
+    def rate_share(self, step: int) -> float:
+        """The share of the learning rate that holds in a step (from 1)."""
+        rising = self.warm_up_steps
+        done = max(0.0, (step - 1 - rising) / max(1, self.steps - rising))
+        falling = {
+            "constant": 1.0,
+            "linear": 1 - done,
+            "cosine": (1 + math.cos(math.pi * done)) / 2,
+        }
+        return min(1.0, step / (rising + 1)) * falling[self.schedule]
+
+
 class Stage(Section):
     """One stage of the curriculum (004 §4)."""
 
@@ -198,17 +211,6 @@ class Curriculum(Section):
         def __init__(self, **keys: Any) -> None: ...
 
         def __getattr__(self, name: str) -> Any: ...
-
-    def rate_share(self, step: int) -> float:
-        """The share of the learning rate that holds in a step (from 1)."""
-        rising = self.warm_up_steps
-        done = max(0.0, (step - 1 - rising) / max(1, self.steps - rising))
-        falling = {
-            "constant": 1.0,
-            "linear": 1 - done,
-            "cosine": (1 + math.cos(math.pi * done)) / 2,
-        }
-        return min(1.0, step / (rising + 1)) * falling[self.schedule]
 
 
 class Zones(Section):
