@@ -139,9 +139,6 @@ class Training(Section):
     # sampled rollouts per held-out task when the run is scored
     heldout_rollouts: int = Field(1, ge=1)
 
-
-@partial(extended, name="Stage", door=STAGE)
-
     def rate_share(self, step: int) -> float:
         """The share of the learning rate that holds in a step (from 1)."""
         rising = self.warm_up_steps
@@ -154,6 +151,7 @@ class Training(Section):
         return min(1.0, step / (rising + 1)) * falling[self.schedule]
 
 
+@partial(extended, name="Stage", door=STAGE)
 class Stage(Section):
     """One stage of the curriculum (004 §4)."""
 
