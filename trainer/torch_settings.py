@@ -1,14 +1,13 @@
 """How torch computes and learns, in training, warm-up and scoring: number format, threads,
 optimizer."""
 
-import math
 from collections.abc import Sequence
 from typing import Any, Literal
 
 import torch
 from torch.optim import AdamW, Muon, Optimizer, _muon
 
-from rods.config import Operation, Training
+from rods.config import Operation
 
 # AdamW's learning rate for embeddings and norms in GRPO, as a share of Muon's for the matrices
 REST = 0.1
@@ -29,14 +28,6 @@ def settle_threads(operation: Operation, otherwise: int = 0) -> None:
     choice)."""
     if operation.threads or otherwise:
         torch.set_num_threads(operation.threads or otherwise)
-
-
-def scheduled(training: Training, step: int) -> float:
-    """The share of `training.learning_rate` that holds in a step (from 1)."""
-    rising = training.warm_up_steps
-    done = max(0.0, (step - 1 - rising) / max(1, training.steps - rising))
-    falling = {"constant": 1.0, "linear": 1 - done, "cosine": (1 + math.cos(math.pi * done)) / 2}
-    return min(1.0, step / (rising + 1)) * falling[training.schedule]
 
 
 def make_optimizer(

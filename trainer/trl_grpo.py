@@ -26,7 +26,7 @@ from rods.buffers.run.run import Run
 from rods.canonical import JsonObject, keyed_random
 from rods.errors import InfrastructureError
 from rods.observations import Group, Update
-from rods.trainer import advantages, batches, torch_settings
+from rods.trainer import advantages, batches
 from rods.trainer.engines.base import RolloutEngine, Sample
 from rods.trainer.policy import Batch, Policy, Stopping, TrainingStopped
 from rods.trainer.ranks import Ranks
@@ -203,7 +203,7 @@ class _Hooks(TrainerCallback):  # type: ignore[misc]
 
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         assert self.trainer.batch is not None
-        self.share = torch_settings.scheduled(self.trainer.config.training, self.trainer.batch.step)
+        self.share = self.trainer.config.training.rate_share(self.trainer.batch.step)
         for group in self.trainer.optimizer.param_groups:
             group["lr"] = group["initial_lr"] * self.share
 

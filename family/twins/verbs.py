@@ -1,6 +1,7 @@
 """`rods twin` and `rods compare`."""
 
 from collections.abc import Iterator
+from glob import escape
 from pathlib import Path
 
 from cyclopts.types import PositiveInt
@@ -25,7 +26,7 @@ from rods.console.verbs.trainer import lengthened
 from rods.console.verbs.up import supervise
 from rods.errors import EXIT_OK, EXIT_REQUEUE, UserError, say
 from rods.evaluation.scoring import too_few
-from rods.family.twins.comparing import PlayedRollouts, described, over, scored_sets
+from rods.family.twins.run_sets import PlayedRollouts, described, over, scored_sets
 
 CHANGES: dict[str, dict[str, dict[str, object]]] = {
     "": {},
@@ -146,11 +147,9 @@ def compare(runs: FoldersOfRuns = None, /, *, as_json: Json = False) -> None:
         folder for path in runs or [Path("runs")] for folder in reversed(find_runs([path]).values())
     ]
     if len(folders) == 1:
-        beside = sorted(filter(exists, folders[0].parent.iterdir()))
-        of = folders[0].name
-        folders += [
-            p for p in beside if (Run.open(p).manifest.get("parent") or {}).get("run") == of
-        ]
+        named = sorted(folders[0].parent.glob(f"{escape(folders[0].name)}-*"))
+        beside = [path for path in named if exists(path)]
+        folders += [p for p in beside if "twin" in (Run.open(p).manifest["parent"] or {})]
     first, *others = scored_sets(list(dict.fromkeys(folders))) or [{}]
     if not others:
         raise UserError(

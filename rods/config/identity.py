@@ -53,7 +53,7 @@ class PolicySettings(Section):
     chat_template_kwargs: dict[str, bool | int | str] = Field(default_factory=dict)
     # trains matrices of this rank beside frozen weights (LoRA, needs peft); 0: all
     lora_rank: int = Field(0, ge=0)
-    lora_alpha: float = Field(0, ge=0)  # LoRA's scale is this over the rank; 0: twice the rank
+    lora_alpha: int = Field(0, ge=0)  # LoRA's scale is this over the rank; 0: twice the rank
     # names of the modules that have LoRA's matrices, as peft takes them; empty: all linear layers
     lora_targets: list[str] = Field(default_factory=list)
     # kind=nano: share of flawed turns in the warm start's demonstrations
@@ -138,6 +138,17 @@ class Training(Section):
     deterministic: bool = False  # torch's deterministic mode, one thread
     # sampled rollouts per held-out task when the run is scored
     heldout_rollouts: int = Field(1, ge=1)
+
+    def rate_share(self, step: int) -> float:
+        """The share of the learning rate that holds in a step (from 1)."""
+        rising = self.warm_up_steps
+        done = max(0.0, (step - 1 - rising) / max(1, self.steps - rising))
+        falling = {
+            "constant": 1.0,
+            "linear": 1 - done,
+            "cosine": (1 + math.cos(math.pi * done)) / 2,
+        }
+        return min(1.0, step / (rising + 1)) * falling[self.schedule]
 
 
 @partial(extended, name="Stage", door=STAGE)

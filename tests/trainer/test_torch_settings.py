@@ -85,7 +85,7 @@ def test_adamw_is_fused_on_a_gpu_where_it_would_make_a_copy_of_what_it_moves(
 def test_the_learning_rate_rises_and_falls_as_the_schedule_says() -> None:
     def shares(**training: Any) -> list[float]:
         settings = Training(steps=10, **training)
-        return [torch_settings.scheduled(settings, step) for step in range(1, 11)]
+        return [settings.rate_share(step) for step in range(1, 11)]
 
     assert shares() == [1.0] * 10
     assert shares(warm_up_steps=3) == pytest.approx([0.25, 0.5, 0.75, *[1.0] * 7])

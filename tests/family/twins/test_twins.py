@@ -14,7 +14,7 @@ import pytest
 from rods.buffers.run.run import Run
 from rods.config import identity_diff, parse_config
 from rods.errors import UserError
-from rods.family.twins.comparing import PlayedRollouts, ScoredRun, over
+from rods.family.twins.run_sets import PlayedRollouts, ScoredRun, over
 from tests.console.conftest import CONFIG, finished, rods
 
 TWINS = {
@@ -126,3 +126,9 @@ def test_only_runs_of_the_same_random_seeds_are_paired() -> None:
     assert len(over(_runs("a", 4, [0.6, 0.6]), _runs("b", 0, [0.4]))["by_seed"]) == 1
     with pytest.raises(UserError, match="same random seeds"):
         over({"1": _runs("a", 4, [0.6])["0"]}, _runs("b", 0, [0.4]))
+
+
+def test_a_fork_beside_a_run_is_no_twin_of_it(run: Path) -> None:
+    assert rods("trainer", "fork", run, f"{run}-fork").returncode == 0
+    alone = rods("compare", run)
+    assert alone.returncode == 2 and "→ `rods twin RUN`" in alone.stderr
