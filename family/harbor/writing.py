@@ -29,7 +29,7 @@ from rods.conversations import Script
 from rods.environments import registry
 from rods.environments.base import Environment
 from rods.environments.loading import Environments
-from rods.episode.tool_loop import playable
+from rods.episode.goals import goal_of
 from rods.errors import UserError
 from rods.files import explained, module_table
 from rods.tasks import AnyTask, OpenTask, Task
@@ -53,7 +53,10 @@ def write(tasks: Sequence[AnyTask], folder: Path) -> Counter[str]:
 
 def _playable(environment: Environment, task: AnyTask) -> None:
     where = f"task {task.id}"
-    playable(environment, task)
+    goal_of(environment, task)
+    if not environment.features.deterministic:
+        what = "equal calls give unequal results in its world, and the verdict repeats them"
+        raise UserError(what, where=where, remedy="leave it out")
     if isinstance(task, OpenTask) and not isinstance(task.user, Script):
         what = "its user is played, and steps of Harbor are texts that are written down"
         raise UserError(what, where=where, remedy="leave it out")

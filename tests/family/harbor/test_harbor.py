@@ -165,7 +165,14 @@ def test_a_log_that_was_tampered_with_is_judged_by_its_calls(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = written(of_type("base"), tmp_path / "out")
-    lines = ["{", "5", '{"name": 3}', '{"name": "no_such", "arguments": {}}', '{"arguments": {}}']
+    lines = [
+        "{",
+        "5",
+        '"turn"',
+        '{"name": 3}',
+        '{"name": "no_such", "arguments": {}}',
+        '{"arguments": {}}',
+    ]
     (folder / "environment" / "calls.jsonl").write_text("\n".join(lines) + "\n")
     reward = tmp_path / "reward.json"
     task = str(folder / "tests" / "task.json")
