@@ -2,7 +2,7 @@
 
     tools                     the tools that are there now, as JSON, one a line
     call NAME ARGUMENTS …     calls tools, one after the other, and prints what each answers
-    turn                      the user's next turn begins
+    turn                      ends the turn
     mcp                       serves the tools on standard input and output
     score TASK REWARD         writes the verdict on what was called
 
@@ -92,13 +92,16 @@ class World:
         return result
 
     def turn(self) -> None:
-        """The user's next turn begins."""
+        """The turn is over, whatever was called in it."""
         with self._locked():
             self._append(TURN)
 
     def score(self, task: "AnyTask") -> JsonObject:
         """`reward`: 1 where all turns so far are resolved, or all checks hold; `progress`: the
         share that training has. Raises InfrastructureError where there is no verdict."""
+        if not self._log.exists():
+            remedy = "`world turn` ends a turn and brings it here"
+            raise UserError("there is no log of a turn", where=self._log, remedy=remedy)
         # imports for which no call waits
         from rods.dialects.remote import Served
         from rods.episode.drivers import Job, Running
@@ -109,19 +112,19 @@ class World:
         goal = goal_of(self.environment, task)
         running = Running(Job(task, self.environment, served, goal, max_steps=sys.maxsize))
         state = running.advance(None)
-        turns = 1
-        for entry in [*self.entries(), TURN]:
+        turns = 0
+        for entry in self.entries():
             if isinstance(state, NeedText):
                 done = "turn" in entry
                 turns += done
                 text = served.answer("Done.") if done else served.write([Call.from_json(entry)])
                 state = running.advance(Reply(text))
-        # a turn that was not begun is not resolved
+        # a turn that was not ended is not resolved
         trace = state if isinstance(state, Trace) else running.advance(Reply("", "length"))
         assert isinstance(trace, Trace)
         if trace.end == "infrastructure":
             raise InfrastructureError("the calls could not be judged")
-        due = trace.expected if trace.outcome is not None else turns - 1
+        due = trace.expected if trace.outcome is not None else turns
         return {"reward": float(trace.resolved == due), "progress": trace.resolved / trace.expected}
 
     @contextmanager

@@ -6,7 +6,6 @@
     environment/…                   the file of a world that is named by one, *.py and *.toml beside
     steps/turn-1/instruction.md     what the user says; in the first, how the world is reached
     steps/turn-1/solution/solve.sh  the calls of the ground truth
-    steps/turn-2/workdir/setup.sh   tells the world that the next turn begins
     tests/test.sh, tests/task.json  the verdict: the whole task, which no agent sees
 
 A task of one turn has `instruction.md` and `solution/` at its top instead of steps. The reward is 1
@@ -36,6 +35,7 @@ from rods.tasks import AnyTask, OpenTask, Task
 
 SCHEMA = "1.4"
 TEXTS = module_table(__file__)
+LOG = "/world/calls.jsonl"
 _ORGANISATION = "rods"
 
 
@@ -77,8 +77,6 @@ def _write(environment: Environment, task: AnyTask, folder: Path) -> None:
         _file(part / "instruction.md", "\n\n".join([*head, text, guide.strip()]) + "\n")
         if isinstance(task, Task):
             _file(part / "solution" / "solve.sh", _solution(task, turn))
-        if turn:
-            _file(part / "workdir" / "setup.sh", TEXTS["scripts"]["setup"])
     _file(folder / "tests" / "test.sh", TEXTS["scripts"]["test"])
     record = task.as_json()
     _json(folder / "tests" / "task.json", record)
@@ -106,6 +104,9 @@ def _description(task: AnyTask, steps: Sequence[str]) -> JsonObject:
             "keywords": [task.environment.name, task.type],
         },
         "metadata": {"rods": rods.__version__, "split": task.split, **about},
+        # in an environment of its own, which has nothing of the agent's but the log
+        "artifacts": [LOG],
+        "verifier": {"environment_mode": "separate", "collect": [{"command": "world turn"}]},
         "environment": {
             "mcp_servers": [
                 {"name": "world", "transport": "stdio", "command": "world", "args": ["mcp"]}
