@@ -97,7 +97,7 @@ class World:
             self._append(TURN)
 
     def score(self, task: "AnyTask") -> JsonObject:
-        """`reward`: 1 where all turns so far are resolved, or all checks hold; `progress`: the
+        """`reward`: 1 where the whole task is resolved, so 0 before its last turn; `progress`: the
         share that training has. Raises InfrastructureError where there is no verdict."""
         if not self._log.exists():
             remedy = "`world turn` ends a turn and brings it here"
@@ -112,11 +112,9 @@ class World:
         goal = goal_of(self.environment, task)
         running = Running(Job(task, self.environment, served, goal, max_steps=sys.maxsize))
         state = running.advance(None)
-        turns = 0
         for entry in self.entries():
             if isinstance(state, NeedText):
                 done = "turn" in entry
-                turns += done
                 text = served.answer("Done.") if done else served.write([Call.from_json(entry)])
                 state = running.advance(Reply(text))
         # a turn that was not ended is not resolved
@@ -124,8 +122,7 @@ class World:
         assert isinstance(trace, Trace)
         if trace.end == "infrastructure":
             raise InfrastructureError("the calls could not be judged")
-        due = trace.expected if trace.outcome is not None else turns
-        return {"reward": float(trace.resolved == due), "progress": trace.resolved / trace.expected}
+        return {"reward": float(trace.binary), "progress": trace.resolved / trace.expected}
 
     @contextmanager
     def _locked(self) -> Iterator[None]:

@@ -9,7 +9,7 @@
     tests/test.sh, tests/task.json  the verdict: the whole task, which no agent sees
 
 A task of one turn has `instruction.md` and `solution/` at its top instead of steps. The reward is 1
-where all turns so far are resolved, `progress` the share that training has; the last step's are the
+where the whole task is resolved, `progress` the share that training has; the last step's are the
 task's."""
 
 import json
