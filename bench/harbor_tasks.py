@@ -42,9 +42,9 @@ def play(folder: Path, place: Path, *, solved: bool) -> list[dict[str, float]]:
     rewards = []
     with _in_world(place / "world"):
         for part in parts:
-            _script(part / "workdir" / "setup.sh")
             if solved:
                 _script(part / "solution" / "solve.sh")
+            world.main(["turn"])
             reward = place / "reward.json"
             task = folder / "tests" / "task.json"
             if world.main(["score", str(task), str(reward)]):

@@ -2,7 +2,7 @@
 
     tools                     the tools that are there now, as JSON, one a line
     call NAME ARGUMENTS …     calls tools, one after the other, and prints what each answers
-    turn                      the user's next turn begins
+    turn                      ends the turn
     mcp                       serves the tools on standard input and output
     score TASK REWARD         writes the verdict on what was called
 
@@ -14,7 +14,7 @@ import fcntl
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from rods.tasks import AnyTask
 
 FOLDER = "RODS_WORLD"  # where task.json and the log lie, if not in /world
-DONE = "Done."
+TURN: JsonObject = {"turn": True}
 
 
 class World:
@@ -59,68 +59,70 @@ class World:
 
     def tools(self) -> list[Tool]:
         """Those that may be called in this turn."""
+        return self._tools_at(sum("turn" in entry for entry in self.entries()))
+
+    def _tools_at(self, turn: int) -> list[Tool]:
         names = self._task["tools"]
-        turn = sum("turn" in entry for entry in self.entries())
-        later = {
-            name
-            for until, held in names.get("held_out", {}).items()
-            if turn < int(until)
-            for name in held
-        }
-        return [self.environment.tools()[name] for name in names["names"] if name not in later]
+        later = [held for until, held in names.get("held_out", {}).items() if turn < int(until)]
+        hidden = {name for held in later for name in held}
+        return [self.environment.tools()[name] for name in names["names"] if name not in hidden]
 
     def entries(self) -> Iterator[JsonObject]:
         """What was logged. A line that is none of ours is nobody's call."""
         for line in self._log.read_bytes().splitlines() if self._log.exists() else ():
-            try:
+            with suppress(ValueError):
                 entry = orjson.loads(line)
-                if "turn" not in entry:
-                    Call.from_json(entry)
-            except (ValueError, TypeError):
-                continue
-            yield entry
+                yield TURN if entry == TURN else Call.from_json(entry).as_json()
 
     def call(self, call: Call) -> Result:
         """Carries `call` out after all before it."""
         with self._locked():
-            if call.name not in {tool.name for tool in self.tools()}:
-                result = Result(f"no tool named {call.name}", error="unknown_tool")
-            else:
-                instance = self.environment.reset(self._task.get("state"))
-                visible = self.environment.tools()
-                for entry in self.entries():
-                    if entry.get("name") in visible:
-                        instance.call(Call.from_json(entry))
-                result = instance.call(call)
+            instance = self.environment.reset(self._task.get("state"))
+            result = Result("")
+            turn = 0
+            for entry in [*self.entries(), call.as_json()]:
+                turn += "turn" in entry
+                if "name" in entry:
+                    there = any(tool.name == entry["name"] for tool in self._tools_at(turn))
+                    result = Result(f"no tool named {entry['name']}", error="unknown_tool")
+                    result = instance.call(Call.from_json(entry)) if there else result
             if result.error == "infrastructure":
                 raise InfrastructureError(result.text)
             self._append(call.as_json())
         return result
 
     def turn(self) -> None:
-        """The user's next turn begins."""
+        """The turn is over, whatever was called in it."""
         with self._locked():
-            self._append({"turn": True})
+            self._append(TURN)
 
     def score(self, task: "AnyTask") -> JsonObject:
-        """`reward`: 1 where all turns so far are resolved, or all checks hold; `progress`: the
+        """`reward`: 1 where the whole task is resolved, so 0 before its last turn; `progress`: the
         share that training has. Raises InfrastructureError where there is no verdict."""
-        from rods.episode.tool_loop import ToolLoop  # whose imports no call waits for
+        if not self._log.exists():
+            remedy = "`world turn` ends a turn and brings it here"
+            raise UserError("there is no log of a turn", where=self._log, remedy=remedy)
+        # imports for which no call waits
+        from rods.dialects.remote import Served
+        from rods.episode.drivers import Job, Running
+        from rods.episode.engine import NeedText, Reply, Trace
+        from rods.episode.goals import goal_of
 
-        loop = ToolLoop(self.environment, task)
-        turns = 1
+        served = Served()
+        goal = goal_of(self.environment, task)
+        running = Running(Job(task, self.environment, served, goal, max_steps=sys.maxsize))
+        state = running.advance(None)
         for entry in self.entries():
-            if "turn" in entry:
-                loop.reply(DONE)
-                turns += 1
-            else:
-                loop.call(entry["name"], entry["arguments"])
-        loop.reply(DONE)
-        trace = loop.trace()
+            if isinstance(state, NeedText):
+                done = "turn" in entry
+                text = served.answer("Done.") if done else served.write([Call.from_json(entry)])
+                state = running.advance(Reply(text))
+        # a turn that was not ended is not resolved
+        trace = state if isinstance(state, Trace) else running.advance(Reply("", "length"))
+        assert isinstance(trace, Trace)
         if trace.end == "infrastructure":
             raise InfrastructureError("the calls could not be judged")
-        due = trace.expected if trace.outcome is not None else min(turns, trace.expected)
-        return {"reward": float(trace.resolved == due), "progress": trace.resolved / trace.expected}
+        return {"reward": float(trace.binary), "progress": trace.resolved / trace.expected}
 
     @contextmanager
     def _locked(self) -> Iterator[None]:

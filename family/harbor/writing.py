@@ -6,11 +6,10 @@
     environment/…                   the file of a world that is named by one, *.py and *.toml beside
     steps/turn-1/instruction.md     what the user says; in the first, how the world is reached
     steps/turn-1/solution/solve.sh  the calls of the ground truth
-    steps/turn-2/workdir/setup.sh   tells the world that the next turn begins
     tests/test.sh, tests/task.json  the verdict: the whole task, which no agent sees
 
 A task of one turn has `instruction.md` and `solution/` at its top instead of steps. The reward is 1
-where all turns so far are resolved, `progress` the share that training has; the last step's are the
+where the whole task is resolved, `progress` the share that training has; the last step's are the
 task's."""
 
 import json
@@ -29,13 +28,14 @@ from rods.conversations import Script
 from rods.environments import registry
 from rods.environments.base import Environment
 from rods.environments.loading import Environments
-from rods.episode.tool_loop import playable
+from rods.episode.goals import goal_of
 from rods.errors import UserError
 from rods.files import explained, module_table
 from rods.tasks import AnyTask, OpenTask, Task
 
 SCHEMA = "1.4"
 TEXTS = module_table(__file__)
+LOG = "/world/calls.jsonl"
 _ORGANISATION = "rods"
 
 
@@ -53,7 +53,10 @@ def write(tasks: Sequence[AnyTask], folder: Path) -> Counter[str]:
 
 def _playable(environment: Environment, task: AnyTask) -> None:
     where = f"task {task.id}"
-    playable(environment, task)
+    goal_of(environment, task)
+    if not environment.features.deterministic:
+        what = "equal calls give unequal results in its world, and the verdict repeats them"
+        raise UserError(what, where=where, remedy="leave it out")
     if isinstance(task, OpenTask) and not isinstance(task.user, Script):
         what = "its user is played, and steps of Harbor are texts that are written down"
         raise UserError(what, where=where, remedy="leave it out")
@@ -74,8 +77,6 @@ def _write(environment: Environment, task: AnyTask, folder: Path) -> None:
         _file(part / "instruction.md", "\n\n".join([*head, text, guide.strip()]) + "\n")
         if isinstance(task, Task):
             _file(part / "solution" / "solve.sh", _solution(task, turn))
-        if turn:
-            _file(part / "workdir" / "setup.sh", TEXTS["scripts"]["setup"])
     _file(folder / "tests" / "test.sh", TEXTS["scripts"]["test"])
     record = task.as_json()
     _json(folder / "tests" / "task.json", record)
@@ -103,6 +104,9 @@ def _description(task: AnyTask, steps: Sequence[str]) -> JsonObject:
             "keywords": [task.environment.name, task.type],
         },
         "metadata": {"rods": rods.__version__, "split": task.split, **about},
+        # in an environment of its own, which has nothing of the agent's but the log
+        "artifacts": [LOG],
+        "verifier": {"environment_mode": "separate", "collect": [{"command": "world turn"}]},
         "environment": {
             "mcp_servers": [
                 {"name": "world", "transport": "stdio", "command": "world", "args": ["mcp"]}

@@ -17,9 +17,9 @@ from rods.canonical import JsonObject
 from rods.environments.base import Tool
 from rods.environments.loading import Environments
 from rods.episode.rewards import score
-from rods.episode.tool_loop import ANSWER, ToolLoop
 from rods.errors import UserError
 from rods.tasks import AnyTask
+from rods.trainer.adapters.tool_loop import ANSWER, ToolLoop
 
 
 class Episode:

@@ -19,8 +19,9 @@ from rods.canonical import JsonObject
 from rods.environments.base import Tool
 from rods.environments.loading import Environments
 from rods.episode.engine import Trace
-from rods.episode.tool_loop import ANSWER, ToolLoop, playable
+from rods.errors import UserError
 from rods.tasks import AnyTask
+from rods.trainer.adapters.tool_loop import ANSWER, ToolLoop
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
@@ -41,9 +42,14 @@ class WorldData(vf.TaskData):  # type: ignore[misc]
         """A new episode of the task. Raises UserError for a world that cannot be played again, as
         the reward has it."""
         environment = ENVIRONMENTS.load(self.record["environment"]["name"])
-        task = AnyTask.from_json(self.record)
-        playable(environment, task)
-        return ToolLoop(environment, task)
+        if not environment.features.deterministic or ANSWER.name in environment.tools():
+            raise UserError(
+                f"equal calls give unequal results in it, or it has a tool {ANSWER.name!r} of its "
+                f"own",
+                where=f"environment {environment.name!r}",
+                remedy="train in it by `rods-train`",
+            )
+        return ToolLoop(environment, AnyTask.from_json(self.record))
 
     def played(self, messages: Sequence[Any]) -> Trace:
         """Our own trace of the episode that the messages of a trace of verifiers tell."""

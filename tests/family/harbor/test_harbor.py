@@ -49,7 +49,9 @@ def test_the_solution_earns_one_and_nothing_earns_nothing(
         write(tasks, tmp_path / "out" / name)
         for folder in (tmp_path / "out" / name).iterdir():
             solved = play(folder, tmp_path / f"solved-{folder.name}", solved=True)
-            assert all(reward == 1.0 for step in solved[:-1] for reward in [step["reward"]])
+            assert [step["progress"] for step in solved] == sorted(
+                {step["progress"] for step in solved}
+            )
             assert solved[-1] == {"reward": 1.0, "progress": 1.0}, folder
             assert play(folder, tmp_path / f"idle-{folder.name}", solved=False)[-1]["reward"] == 0.0
 
@@ -66,7 +68,6 @@ def test_a_turn_is_a_step_and_earns_what_training_has(tmp_path: Path) -> None:
         "tests/task.json",
         *(f"steps/{step}/instruction.md" for step in steps),
         *(f"steps/{step}/solution/solve.sh" for step in steps),
-        *(f"steps/{step}/workdir/setup.sh" for step in steps[1:]),
     }
     about = tomllib.loads((folder / "task.toml").read_text())
     assert about.pop("metadata").keys() == {"rods", "split"}
@@ -74,6 +75,8 @@ def test_a_turn_is_a_step_and_earns_what_training_has(tmp_path: Path) -> None:
         "schema_version": "1.4",
         "multi_step_reward_strategy": "final",
         "task": {"name": f"rods/{task.id}", "keywords": ["desk", "miss_func"]},
+        "artifacts": ["/world/calls.jsonl"],
+        "verifier": {"environment_mode": "separate", "collect": [{"command": "world turn"}]},
         "environment": {
             "mcp_servers": [
                 {"name": "world", "transport": "stdio", "command": "world", "args": ["mcp"]}
@@ -123,9 +126,10 @@ def test_the_scripts_run_as_harbor_runs_them(tmp_path: Path) -> None:
         return done.stdout.decode()
 
     assert run(folder / "steps" / "turn-1" / "solution" / "solve.sh").count("\n") >= 1
+    subprocess.run([program, "turn"], env={**os.environ, **own}, check=True)
     run(folder / "tests" / "test.sh")
     reward = json.loads((tmp_path / "logs" / "verifier" / "reward.json").read_text())
-    assert reward["reward"] == 1.0 and 0 < reward["progress"] < 1
+    assert reward["reward"] == 0.0 and 0 < reward["progress"] < 1
 
 
 def command(folder: Path, monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
@@ -157,7 +161,11 @@ def test_without_a_verdict_there_is_no_reward(
     path = folder / "environment" / "task.json"
     path.write_text(path.read_text().replace(load("desk").hash, "0" * 20))
     reward = tmp_path / "reward.json"
-    assert command(folder, monkeypatch, "score", str(folder / "tests" / "task.json"), str(reward))
+    score = ("score", str(folder / "tests" / "task.json"), str(reward))
+    assert command(folder, monkeypatch, *score)
+    assert not reward.exists() and "there is no log" in capsys.readouterr().err
+    command(folder, monkeypatch, "turn")
+    assert command(folder, monkeypatch, *score)
     assert not reward.exists() and "install the version" in capsys.readouterr().err
 
 
@@ -165,7 +173,14 @@ def test_a_log_that_was_tampered_with_is_judged_by_its_calls(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = written(of_type("base"), tmp_path / "out")
-    lines = ["{", "5", '{"name": 3}', '{"name": "no_such", "arguments": {}}', '{"arguments": {}}']
+    lines = [
+        "{",
+        "5",
+        '"turn"',
+        '{"name": 3}',
+        '{"name": "no_such", "arguments": {}}',
+        '{"arguments": {}}',
+    ]
     (folder / "environment" / "calls.jsonl").write_text("\n".join(lines) + "\n")
     reward = tmp_path / "reward.json"
     task = str(folder / "tests" / "task.json")

@@ -15,25 +15,12 @@ from rods.environments.base import Environment, Parameter, Tool
 from rods.episode.drivers import Job, Running
 from rods.episode.engine import NeedText, Reply, Trace
 from rods.episode.goals import goal_of
-from rods.errors import UserError
 from rods.tasks import AnyTask
 
 HEARS = "Answer the user, and hear what they say next: nothing where that was all."
 ANSWER = Tool(
     "answer", "", HEARS, (Parameter("text", {"type": "string"}, "what you say to the user"),)
 )
-
-
-def playable(environment: Environment, task: AnyTask) -> None:
-    """Raises UserError for a task whose episodes cannot be played again from their calls, or whose
-    world has a tool of the name of ours, or that is judged by a rubric."""
-    goal_of(environment, task)
-    if not environment.features.deterministic or ANSWER.name in environment.tools():
-        raise UserError(
-            f"equal calls give unequal results in it, or it has a tool {ANSWER.name!r} of its own",
-            where=f"environment {environment.name!r}",
-            remedy="train in it by `rods-train`",
-        )
 
 
 class ToolLoop:
