@@ -31,10 +31,9 @@ NAMES = re.compile(r"\b[A-Z]\w+")
 # a number is computed, or is all that there is
 COMPUTES = re.compile(
     r"\b(?:mean|median|deviation|average|per ?cent\w*|round\w*|convert\w*|estimat\w*|enough"
-    r"|min\w*|max\w*|suffic\w*|full\w*|fill\w*|fuel|top|entire\w*|complete\w*|times|equal\w*|half"
-    r"|multipl\w*|divid\w*|calculat\w*|comput\w*|later|earlier|sooner|more|less|fewer|further"
-    r"|longer|shorter|higher|lower|twice|doubled?|triple|remain\w*|left|all|everything|difference)"
-    r"\b"
+    r"|min\w*|max\w*|suffic\w*|full\w*|fill\w*|fuel|entire\w*|times|equal\w*|half|multipl\w*"
+    r"|divid\w*|calculat\w*|comput\w*|later|earlier|sooner|fewer|longer|shorter|higher|lower"
+    r"|twice|doubled?|triple|remain\w*|difference|(?:more|less|further) than|all (?:of|the|my))\b"
 )
 
 
@@ -119,7 +118,7 @@ def _derived(environment: Environment, task: Task, results: Results, reason: Rea
         )
     )
     computed = COMPUTES.search(Text.of(asked(task, turn)).folded)
-    names = [("", word) for text in said for word in NAMES.findall(text)]
+    names = [("", word) for word in NAMES.findall(task.script[turn])]
 
     def follows(name: str, leaf: object) -> bool:
         if isinstance(leaf, int | float):
