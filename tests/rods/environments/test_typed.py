@@ -4,12 +4,13 @@ finds no fault."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 import pytest
 from pydantic import Field
 
 from rods.calls import Call
+from rods.environments.base import Environment
 from rods.environments.loading import Environments
 from rods.environments.typed import ToolError, TypedEnvironment
 from rods.errors import BrokenEnvironment
@@ -347,7 +348,7 @@ def test_a_state_that_breaks_a_rule_is_refused() -> None:
 
 
 def test_a_probe_tells_a_broken_rule_with_tool_and_call_once() -> None:
-    probe = Probe(SHELF)
+    probe = Probe(cast(Environment, SHELF))
     world = SHELF.reset({"books": {"a": 1, "b": 1}})
     for book in ("c", "d", "e", "f", "g"):
         probe.call(world, Call("put", {"book": book}))
