@@ -149,10 +149,10 @@ def with_rules(quick: bool, random_seed: int) -> list[Figure]:
                 print(f"{number} {kind}: {fault} in {tool}: {named or found}", file=sys.stderr)
     kinds = sorted({kind for kind, _ in tally})
     every = sum(tally.values())
-    named = sum(tally[kind, True] for kind in kinds) / max(every, 1)
+    share = sum(tally[kind, True] for kind in kinds) / max(every, 1)
     return [
         Figure(f"{count} sound worlds with rules: pass", passed / count, "share", reach=1.0),
-        Figure(f"{every} planted faults: told with rule and tool", named, "share", reach=NAMED),
+        Figure(f"{every} planted faults: told with rule and tool", share, "share", reach=NAMED),
         *(
             Figure(
                 f"… {kind}, {tally[kind, True] + tally[kind, False]} of them",

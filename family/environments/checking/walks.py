@@ -56,13 +56,14 @@ def walks(probe: Probe, state: JsonMapping | None, random_seed: int) -> list[Wal
     walked = list[Walk]()
     for number in range((WALKS if state else WALKS // 3) if makers else 0):
         purpose = makers[number % len(makers)]
-        table = rng.choice([*(state or {}), ""])
+        table = drawing.table(purpose, reached[-1][1] or {})
         fullest = max(reached, key=lambda pair: pair[0][table])
-        _, origin = rng.choice([(Counter[str](), state), reached[-1], rng.choice(reached), fullest])
+        begins = [(Counter[str](), state), reached[-1], rng.choice(reached), fullest, fullest]
+        _, origin = rng.choice(begins)
         instance = probe.fresh(origin)
         now = instance.snapshot()
         drawing.see(now)
-        drawing.pin(now, purpose)
+        drawing.pin(now, table)
         calls = list[Call]()
         replies = list[Reply]()
         for _ in range(CALLS):
@@ -102,21 +103,22 @@ class Drawing:
         self.there: list[tuple[str, Any]] = []
         self.pinned = ""
 
-    def pin(self, state: JsonMapping, tool: Tool) -> None:
-        """One entry is named most from now on, one that the tool can name; often one that others
-        name already."""
+    def table(self, tool: Tool, state: JsonMapping) -> str:
+        """A table whose entries the tool can name; "" where there is none."""
         named = [self._checker(tool.name, parameter) for parameter in tool.parameters]
         tables = [
-            table
-            for table in state.values()
+            name
+            for name, table in state.items()
             if isinstance(table, dict) and any(one.fits(key) for one in named for key in table)
         ]
-        self.pinned = ""
-        if tables:
-            table = self.rng.choice(tables)
-            times = Counter(value for _, value in leaves(state))
-            ranked = sorted(table, key=lambda key: -times[key])
-            self.pinned = ranked[0] if self.rng.random() < MOST else self.rng.choice(ranked)
+        return self.rng.choice(tables) if tables else ""
+
+    def pin(self, state: JsonMapping, table: str) -> None:
+        """One entry of the table is named most from now on, often one that others name already."""
+        times = Counter(value for _, value in leaves(state))
+        ranked = sorted(state.get(table, ()), key=lambda key: -times[key])
+        most = self.rng.random() < MOST
+        self.pinned = "" if not ranked else ranked[0] if most else self.rng.choice(ranked)
 
     def see(self, state: JsonMapping) -> None:
         """Arguments are what stands in this state from now on."""

@@ -192,7 +192,8 @@ def _lasting(probe: Probe, state: JsonMapping, random_seed: int) -> None:
     for number in range(LASTING if makers else 0):
         if number % LOOK == 0:
             drawing.see(picture)
-            drawing.pin(picture, makers[number // LOOK % len(makers)])
+            maker = makers[number // LOOK % len(makers)]
+            drawing.pin(picture, drawing.table(maker, picture))
         call = drawing.call(makers[number % len(makers)])
         drawing.heard(call, probe.call(instance, call).error is None)
         if (number + 1) % LOOK:

@@ -10,7 +10,6 @@ import re
 import tempfile
 import textwrap
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -382,12 +381,13 @@ def _try_rules(environments: Environments, place: str, broken: Sequence[JsonMapp
             why = f": {what[-300:]}" if what else ", and no rule is"
             raise Unreadable(f"rules: rule {number} is not found broken by its example{why}")
         for state in _variations(example["state"]):
-            with suppress(ValueError):
-                try:
-                    world.reset(state)
-                except BrokenEnvironment as error:
-                    shown = compact(state)[:300]
-                    raise Unreadable(f"rules: {str(error)[-300:]} in the state {shown}") from None
+            try:
+                world.reset(state)
+            except BrokenEnvironment as error:
+                shown = compact(state)[:300]
+                raise Unreadable(f"rules: {str(error)[-300:]} in the state {shown}") from None
+            except ValueError:
+                continue  # refused, by a rule or a type
 
 
 def _variations(state: JsonMapping) -> list[JsonObject]:

@@ -4,15 +4,17 @@ finds no fault."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 import pytest
 from pydantic import Field
 
 from rods.calls import Call
+from rods.environments.base import Environment
 from rods.environments.loading import Environments
 from rods.environments.typed import ToolError, TypedEnvironment
-from rods.worlds.checking.environments import check_environment
+from rods.errors import BrokenEnvironment
+from rods.worlds.checking.environments import Probe, check_environment
 
 BookId = Annotated[int, Field(ge=1, le=999, description="The book's number.")]
 
@@ -283,3 +285,76 @@ def test_checks_answer_of_the_state_and_are_no_tools():
         world.check(how_many)
     with pytest.raises(TypeError, match="two tools are called holds_at_least"):
         world.tool("Jars")(holds_at_least)
+
+
+@dataclass
+class Shelf:
+    books: dict[str, Annotated[int, Field(le=9)]] = field(default_factory=dict)
+    sealed: bool = False
+
+
+SHELF = TypedEnvironment(f"{__name__}:shelf", Shelf, behaviour=1)
+
+
+@SHELF.tool("Shelf", reads=False)
+def put(shelf: Shelf, book: Annotated[str, Field(max_length=9)], copies: int = 1) -> int:
+    """Puts a book on the shelf."""
+    shelf.books[book] = shelf.books.get(book, 0) + copies
+    return shelf.books[book]
+
+
+@SHELF.tool("Shelf", reads=False)
+def seal(shelf: Shelf) -> bool:
+    """Seals the shelf."""
+    shelf.sealed = True
+    return True
+
+
+@SHELF.rules
+def broken(before: Shelf, shelf: Shelf) -> dict[int, str]:
+    found: dict[int, str] = {}
+    if len(shelf.books) > 2:
+        found[1] = f"there are {sorted(shelf.books)}"
+    if before.sealed and before.books != shelf.books:
+        found[2] = "it is sealed"
+    if shelf.books.get("odd"):
+        raise KeyError("odd")
+    before.books.clear()
+    shelf.books.clear()
+    return found
+
+
+def test_a_call_that_breaks_a_rule_is_the_world_s_fault_and_is_undone() -> None:
+    world = SHELF.reset({"books": {"a": 1, "b": 1}})
+    for call, what in (
+        (Call("put", {"book": "c"}), r"put\(book='c'\) breaks rule 1: there are \['a', 'b', 'c'\]"),
+        (Call("put", {"book": "a", "copies": 9}), "breaks bounds: books.a: "),
+        (Call("put", {"book": "odd", "copies": 1}), "the rules raised KeyError"),
+    ):
+        with pytest.raises(BrokenEnvironment, match=what):
+            world.call(call)
+        assert world.snapshot() == {"books": {"a": 1, "b": 1}, "sealed": False}
+    assert world.call(Call("put", {"book": "a"})).error is None
+    fork = world.fork()
+    assert world.call(Call("seal", {})).error is None
+    with pytest.raises(BrokenEnvironment, match="breaks rule 2: it is sealed"):
+        world.call(Call("put", {"book": "a"}))
+    assert fork.call(Call("put", {"book": "a"})).text == "3"  # what the rules do to it is undone
+
+
+def test_a_state_that_breaks_a_rule_is_refused() -> None:
+    with pytest.raises(ValueError, match="breaks rule 1: there are"):
+        SHELF.reset({"books": {"a": 1, "b": 1, "c": 1}})
+
+
+def test_a_probe_tells_a_broken_rule_with_tool_and_call_once() -> None:
+    probe = Probe(cast(Environment, SHELF))
+    world = SHELF.reset({"books": {"a": 1, "b": 1}})
+    for book in ("c", "d", "e", "f", "g"):
+        probe.call(world, Call("put", {"book": book}))
+    probe.call(world, Call("put", {"book": "odd"}))
+    assert [(fault.control, fault.where) for fault in probe.faults] == [
+        ("rules", "put"),
+        ("rules", "the rules"),
+    ]
+    assert probe.faults[0].what.endswith("(put(book='c'))") and not probe.hung

@@ -1,4 +1,4 @@
-"""Walks break the rules that a tool forgets, and say which tool it was; a sound world keeps them."""
+"""Walks break the rules that a tool forgets, and say which tool it was; a sound world keeps all."""
 
 from __future__ import annotations
 
@@ -122,10 +122,7 @@ def test_nothing_shows_of_a_sound_world_elsewhere(tmp_path: Path) -> None:
     [
         ([(FILL, f"{FILL}    db.log.append(jar)\n")], "runaway", "log"),
         (
-            [
-                (CLASS, f"{CLASS}    filled: Count = 1\n"),
-                (FILL, f"{FILL}    db.filled += 1\n"),
-            ],
+            [(CLASS, f"{CLASS}    filled: Count = 1\n"), (FILL, f"{FILL}    db.filled += 1\n")],
             "bounds",
             "reset",
         ),
