@@ -140,7 +140,7 @@ def _findings(path: Path | None) -> list[Any]:
     """The faults in a file of findings; none without a file."""
     if path is None:
         return []
-    found = [record for _, record, _ in _records(path)]
+    found = [record for _, _, record, _ in _records(path)]
     try:
         faulty = [record for record in found if record.get("fault") is True]
         for record in faulty:

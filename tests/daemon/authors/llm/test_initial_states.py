@@ -19,6 +19,7 @@ from rods.config import Gates
 from rods.daemon.authors.llm import LLMAuthor
 from rods.daemon.authors.llm.initial_states import effective, fitting
 from rods.daemon.authors.llm.questions import Asker
+from rods.daemon.authors.llm.showing import state_schema
 from rods.daemon.authors.state_shapes import refusals
 from rods.faults import ErrorType
 from tests.daemon.authors.catalogue_free import typed_environment as clinic
@@ -238,7 +239,7 @@ async def test_a_patch_may_not_touch_what_the_schema_of_the_state_calls_read_onl
 
 @pytest.mark.needs("bfcl")
 def test_the_form_of_a_world_of_bfcl_is_no_matter_for_a_patch() -> None:
-    schema = load("bfcl").state_schema
+    schema = state_schema(load("bfcl"))
     state = {"classes": ["MathAPI"], "config": {}, "long_context": True}
     for patch in ({"long_context": False}, {"classes": ["TravelAPI"]}):
         (refused,) = refusals(state, patch, schema)
