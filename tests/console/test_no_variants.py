@@ -227,12 +227,12 @@ def test_a_model_that_is_to_write_and_is_not_named_is_refused(tmp_path: Path) ->
 
 @pytest.mark.slow
 def test_a_model_that_writes_needs_no_catalogue(tmp_path: Path) -> None:
-    """Seeds enough that the note could come, by the merge after step 5, which waits for them,
+    """Seeds enough that the note could come, by the merge after step 7, which waits for them,
     and few enough that what the stub writes of the toy's eight things does not begin to repeat
     itself."""
     toy_run(tmp_path)
     (tmp_path / "run.toml").write_text(
-        (tmp_path / "run.toml").read_text().replace("steps = 14", "steps = 6")
+        (tmp_path / "run.toml").read_text().replace("steps = 14", "steps = 8")
     )
     done, shown, status = written(tmp_path, "bench.fixtures.llm_stub.roles:answer")
     assert "no variants" not in done + shown and "NO VARIANTS" not in done + shown
@@ -241,7 +241,7 @@ def test_a_model_that_writes_needs_no_catalogue(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_model_that_fails_in_one_way_alone_is_said_loudly_with_the_reason(tmp_path: Path) -> None:
-    (tmp_path / "run.toml").write_text(CONFIG.replace("steps = 14", "steps = 24"))
+    (tmp_path / "run.toml").write_text(CONFIG.replace("steps = 14", "steps = 8"))
     done, shown, status = written(tmp_path, "tests.daemon.authors.llm.early_habits:speechless")
     assert status["accepted"] == 0 and status["outcomes"]["discarded"] > 2
     for said in (done, shown):
@@ -276,7 +276,7 @@ def written(folder: Path, answers: str) -> tuple[str, str, dict[str, Any]]:
 @pytest.mark.slow
 def test_up_says_that_no_endpoint_answers_where_it_is_and_what_to_do(tmp_path: Path) -> None:
     config = tmp_path / "run.toml"
-    written = CONFIG.replace("steps = 14", "steps = 500").replace(
+    written = CONFIG.replace("steps = 14", "steps = 8").replace(
         "[data]", '[pipeline]\nauthor = "llm"\n[data]'
     )
     config.write_text(f"{written}steps_per_second = 2\n{ENDPOINT}")
