@@ -1,14 +1,14 @@
-"""Exported Harbor tasks: the solution earns 1, and doing nothing 0.
+"""Exported Harbor tasks.
 
-    python -m bench.harbor_tasks [--tasks 100]
-    python -m bench.harbor_tasks --harbor VENV/bin/harbor --tasks 4
+Claim: the solution of every task earns 1, and doing nothing 0. Anchor: Harbor's own `run`, where it
+is named. Command: `python -m bench.harbor_tasks` (`--tasks 100`; `--harbor VENV/bin/harbor --tasks
+4`).
 
 The first plays the command lines of the folders' scripts in this process, in the order in which
 Harbor does, on tasks of desk, of BFCL and of the world that `rods init` makes. The second has
 Harbor's own `run` play them, in `bench.fixtures.harbor_local` instead of containers, by its agents
 `oracle` and `nop`; it needs the rights to make a mount namespace."""
 
-import argparse
 import contextlib
 import io
 import json
@@ -22,6 +22,7 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
+from bench.figures import Figure, run
 from rods.console.main import run as rods
 from rods.errors import UserError
 from rods.family.harbor import world
@@ -86,29 +87,25 @@ def tasks_by_world(count: int, folder: Path) -> dict[str, list[AnyTask]]:
     return tasks | {"library": read_tasks(folder / "library" / "tasks.jsonl")[:count]}
 
 
-def main() -> None:
-    """Prints, for each world, how many tasks earn what."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--tasks", type=int, default=100)
-    parser.add_argument("--harbor", type=Path, help="the program of an installation of Harbor")
-    options = parser.parse_args()
+def measure(quick: bool, tasks: str = "", harbor: str = "") -> Iterator[Figure]:
+    """The share of the tasks of each world that earn what they should."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        by_world = tasks_by_world(options.tasks, folder)
+        by_world = tasks_by_world(int(tasks or (4 if quick else 100)), folder)
         os.chdir(folder / "library")
-        for kind, tasks in by_world.items():
-            write(tasks, folder / "out" / kind)
-            if options.harbor:
-                _run(options.harbor.absolute(), folder, kind)
+        for kind, written in by_world.items():
+            write(written, folder / "out" / kind)
+            if harbor:
+                _run(Path(harbor).absolute(), folder, kind)
                 continue
-            earned = {True: 0, False: 0}
-            for task in sorted((folder / "out" / kind).iterdir()):
-                for solved in earned:
-                    place = folder / "places" / f"{task.name}-{solved}"
-                    rewards = play(task, place, solved=solved)
-                    earned[solved] += rewards[-1]["reward"] == float(solved)
-            right = f"the solution earns 1 in {earned[True]}, nothing 0 in {earned[False]}"
-            print(f"{kind}: {len(tasks)} tasks; {right}")
+            for solved, what in ((True, "the solution earns 1"), (False, "nothing earns 0")):
+                earned = [
+                    play(task, folder / "places" / f"{task.name}-{solved}", solved=solved)[-1]
+                    for task in (folder / "out" / kind).iterdir()
+                ]
+                right = sum(each["reward"] == float(solved) for each in earned)
+                claim = f"{kind}, {len(written)} tasks: {what}"
+                yield Figure(claim, right / len(written), "", reach=1.0)
 
 
 def _run(harbor: Path, folder: Path, kind: str) -> None:
@@ -138,4 +135,8 @@ def _run(harbor: Path, folder: Path, kind: str) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(
+        measure,
+        tasks="how many of each world",
+        harbor="the program of an installation of Harbor, which plays them instead",
+    )

@@ -6,7 +6,7 @@
     environment/…                   the file of a world that is named by one, *.py and *.toml beside
     steps/turn-1/instruction.md     what the user says; in the first, how the world is reached
     steps/turn-1/solution/solve.sh  the calls of the ground truth
-    tests/test.sh, tests/task.json  the verdict: the whole task, which no agent sees
+    tests/                          the verdict: the whole task, which no agent sees
 
 A task of one turn has `instruction.md` and `solution/` at its top instead of steps. The reward is 1
 where the whole task is resolved, `progress` the share that training has; the last step's are the

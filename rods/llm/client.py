@@ -216,14 +216,14 @@ class Client:
                 and any(other.circuit.able for other in self._backbones.values())
             ):
                 return None
-            trial = await circuit.passage()
-            if trial is not None:
-                return trial
             patience = backbone.settings.patience_seconds
-            if 0 < patience < circuit.outage:
+            if not circuit.able and 0 < patience < circuit.outage:
                 raise EndpointError(
                     f"endpoint {backbone.name} is gone for more than {patience:g} s: {circuit.why}"
                 )
+            trial = await circuit.passage()
+            if trial is not None:
+                return trial
 
     async def _attempt(
         self, backbone: Backbone, trial: bool, request: Request, call: CallTally

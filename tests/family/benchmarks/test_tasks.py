@@ -117,19 +117,19 @@ def test_two_endpoints_on_a_world_of_one_s_own_are_compared_in_pairs(
         assert scores["solved"]["mean"] == api.solved.mean
         means[name] = api.progress.mean
     assert means["knowing"] > 0.9 and means["idle"] <= 0.1
-    assert found["idle"]["complete"] and found["idle"]["episodes"] == 24
+    assert found["idle"]["complete"] and found["idle"]["episodes"] == 60
     assert found["idle"]["card"] == found["knowing"]["card"]
-    assert found["idle"]["card"]["split"]["tasks"] == 12
+    assert found["idle"]["card"]["split"]["tasks"] == 30
     pairs = reported(capsys, "compare", "idle", "knowing")
     progress = pairs["differences"]["progress"]
     assert progress["mean"] == pytest.approx(means["knowing"] - means["idle"])
-    assert progress["interval"][0] > 0.5 and progress["tasks"] == 12
+    assert progress["interval"][0] > 0.5 and progress["tasks"] == 30
     assert pairs["cards_differ"] == [] and pairs["left_out"] == 0
     assert run(["compare", "knowing", "idle"]) == 0
     assert "progress  -0." in capsys.readouterr().out
     assert run(["report", "knowing"]) == 0
     said = capsys.readouterr().out
-    assert "12 tasks" in said and "card: data world.py:environment" in said
+    assert "30 tasks" in said and "card: data world.py:environment" in said
     assert run(["check", "knowing"]) == 2
     assert "no evaluation on a benchmark" in capsys.readouterr().err
 
@@ -163,7 +163,7 @@ def test_an_evaluation_goes_on_where_its_endpoint_failed(
         part = reported(
             capsys, *arguments[:1], "part", *arguments[2:], "--url", url, "--split", "train"
         )
-    assert part["expected"] == 10 and reported(capsys, "compare", "part", "e")["left_out"] == 2
+    assert part["expected"] == 10 and reported(capsys, "compare", "part", "e")["left_out"] == 20
     assert run([*arguments, "--url", "http://127.0.0.1:9/v1", "--types", "base"]) == 3
     assert "was made with other settings" in capsys.readouterr().err
 
@@ -197,7 +197,7 @@ def test_weights_and_a_run_s_checkpoint_play_the_tasks_of_a_file(
     [
         (["--protocol", "official"], "these tasks are played in hermes or tags or compact"),
         (["--calls", "native"], "belongs to the official protocol"),
-        (["--split", "test"], "no task fits"),
+        (["--split", "validation"], "no task fits"),
     ],
 )
 def test_what_belongs_to_bfcl_is_refused(

@@ -27,7 +27,7 @@ from rods.worlds import desk
 LISTS = Path(__file__).parent / "paraphrases"
 WORLDS = ("bfcl", "desk", "library", "airline")
 # questions for the judge about good words, bad ones that gates alone stop, questions about bad ones
-COUNTED = {"bfcl": (14, 15, 6), "desk": (30, 20, 8), "library": (22, 19, 9), "airline": (10, 14, 4)}
+COUNTED = {"bfcl": (14, 15, 6), "desk": (30, 20, 8), "library": (17, 19, 9), "airline": (10, 14, 4)}
 
 Found = tuple[Environment, dict[str, Task]]
 
