@@ -26,7 +26,7 @@ from bench.figures import Figure, run
 from rods.console.main import run as rods
 from rods.errors import UserError
 from rods.family.harbor import world
-from rods.family.harbor.writing import write
+from rods.family.harbor.task_folders import write
 from rods.tasks import AnyTask, read_tasks
 from rods.worlds import desk
 from rods.worlds.sources import given_tasks
@@ -87,8 +87,9 @@ def tasks_by_world(count: int, folder: Path) -> dict[str, list[AnyTask]]:
     return tasks | {"library": read_tasks(folder / "library" / "tasks.jsonl")[:count]}
 
 
-def measure(quick: bool, tasks: str = "", harbor: str = "") -> Iterator[Figure]:
+def measure(quick: bool, tasks: str = "", harbor: str = "") -> list[Figure]:
     """The share of the tasks of each world that earn what they should."""
+    figures = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         by_world = tasks_by_world(int(tasks or (4 if quick else 100)), folder)
@@ -105,7 +106,8 @@ def measure(quick: bool, tasks: str = "", harbor: str = "") -> Iterator[Figure]:
                 ]
                 right = sum(each["reward"] == float(solved) for each in earned)
                 claim = f"{kind}, {len(written)} tasks: {what}"
-                yield Figure(claim, right / len(written), "", reach=1.0)
+                figures.append(Figure(claim, right / len(written), "", reach=1.0))
+    return figures
 
 
 def _run(harbor: Path, folder: Path, kind: str) -> None:

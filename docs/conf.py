@@ -20,6 +20,7 @@ include_patterns = [
     "docs/**",
     "experiments/README.md",
     "experiments/**/README.md",
+    "findings/README.md",
     "runs/README.md",
     "*.md",
 ]

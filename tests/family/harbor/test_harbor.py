@@ -19,7 +19,7 @@ from rods.conversations import Persona, Script
 from rods.environments.loading import Environments
 from rods.errors import UserError
 from rods.family.harbor import world
-from rods.family.harbor.writing import write
+from rods.family.harbor.task_folders import write
 from rods.tasks import AnyTask, OpenTask, Task, write_task_file
 from rods.worlds import desk
 from tests.environments import desk_tasks, load

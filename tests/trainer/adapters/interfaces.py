@@ -68,7 +68,12 @@ async def do_group_rollout_and_filter_constant_reward(
 
 class StepResult:
     def __init__(
-        self, reward: float, episode_done: bool, next_observation: Any, next_stop_condition: Any
+        self,
+        reward: float,
+        episode_done: bool,
+        next_observation: Any,
+        next_stop_condition: Any,
+        metrics: Any = None,
     ) -> None:
         self.reward = reward
         self.episode_done = episode_done

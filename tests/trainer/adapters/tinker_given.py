@@ -4,6 +4,7 @@ and rollouts, with rewards that are given."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import itertools
 from collections.abc import Sequence
@@ -11,11 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import tinker
-from tinker_cookbook.completers import TinkerTokenCompleter
-from tinker_cookbook.rl.rollouts import (
-    do_group_rollout,
-    do_group_rollout_and_filter_constant_reward as rolled_out,
-)
+from tinker_cookbook.rl.rollouts import do_group_rollout_and_filter_constant_reward as rolled_out
 from tinker_cookbook.rl.types import Env, EnvGroupBuilder, StepResult
 
 from rods.buffers.state import RunState
@@ -25,8 +22,10 @@ from rods.trainer.adapters.tinker_dataset import RunDataset
 if TYPE_CHECKING:
     from tinker_cookbook.rl.rollout_limits import TerminationRewardPolicy
 
-SEQUENCE = inspect.signature(tinker.SampledSequence).parameters
-NAMED = {"sequence_id": ""} if "sequence_id" in SEQUENCE else {}  # newer versions want one
+NAMED = {}
+with contextlib.suppress(ValueError):  # the interface beside has no signature
+    if "sequence_id" in inspect.signature(tinker.SampledSequence).parameters:  # newer versions
+        NAMED = {"sequence_id": ""}
 SHOWN = tinker.ModelInput.from_ints([1])
 
 
@@ -102,6 +101,10 @@ def limited(
     folder: Path, policy: TerminationRewardPolicy | None
 ) -> tuple[list[list[float]], list[list[float]]]:
     """What a step of one task has on record, and what the cookbook would train on."""
+    # of a cookbook that is installed; the interface beside has neither
+    from tinker_cookbook.completers import TinkerTokenCompleter
+    from tinker_cookbook.rl.rollouts import do_group_rollout
+
     folder.mkdir()
     config = folder / "run.toml"
     config.write_text(CONFIG.replace("batch_tasks = 4", "batch_tasks = 1"))
