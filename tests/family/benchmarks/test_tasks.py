@@ -197,7 +197,7 @@ def test_weights_and_a_run_s_checkpoint_play_the_tasks_of_a_file(
     [
         (["--protocol", "official"], "these tasks are played in hermes or tags or compact"),
         (["--calls", "native"], "belongs to the official protocol"),
-        (["--split", "validation"], "no task fits"),
+        (["--split", "validation", "--types", "miss_func"], "no task fits"),
     ],
 )
 def test_what_belongs_to_bfcl_is_refused(
