@@ -9,6 +9,7 @@ comes back it goes first. Calls may be cancelled at any moment.
 
 import asyncio
 import contextlib
+import math
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -217,11 +218,11 @@ class Client:
             ):
                 return None
             patience = backbone.settings.patience_seconds
-            if not circuit.able and 0 < patience < circuit.outage:
+            if circuit.resting and 0 < patience < circuit.outage:
                 raise EndpointError(
                     f"endpoint {backbone.name} is gone for more than {patience:g} s: {circuit.why}"
                 )
-            trial = await circuit.passage()
+            trial = await circuit.passage(patience - circuit.outage if patience else math.inf)
             if trial is not None:
                 return trial
 

@@ -3,6 +3,7 @@
 
 import asyncio
 import contextlib
+import math
 import time
 from collections import deque
 
@@ -122,9 +123,14 @@ class Circuit:
         silence = time.monotonic() - self._first_failure if self._failures else 0.0
         return silence if self.down_since is not None or silence > SILENCE else 0.0
 
-    async def passage(self) -> bool | None:
+    @property
+    def resting(self) -> bool:
+        """Whether it is open, and its pause is not over."""
+        return not (self.able or self._trial)
+
+    async def passage(self, most: float = math.inf) -> bool | None:
         """The permission to send, and whether the call tries an open circuit. None: ask again,
-        after a pause."""
+        after a pause, of which at most so many seconds are waited for."""
         if self.down_since is None:
             return False
         pause = self._next_trial - time.monotonic()
@@ -132,7 +138,7 @@ class Circuit:
             self._trial = True
             return True
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(pause if pause > 0 else LONGEST_PAUSE):
+            async with asyncio.timeout(LONGEST_PAUSE if self._trial else min(pause, most)):
                 await self._changed.wait()
         return None
 

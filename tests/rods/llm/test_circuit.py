@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bench.fixtures.llm_stub import Script, Stub
-from rods.llm import Client, Completion, EndpointError, Request, RequestRefused
+from rods.llm import Client, Completion, EndpointError, Request, RequestRefused, pacing
 from rods.llm.pacing import THRESHOLD, Circuit
 from tests.rods.llm.conftest import ask, endpoint
 
@@ -121,6 +121,17 @@ async def test_patience_ends_the_waiting(stub: Stub) -> None:
     async with Client([endpoint(stub, patience_seconds=0.3)]) as client:
         with pytest.raises(EndpointError, match=r"gone for more than 0.3 s: HTTP 401"):
             await asyncio.wait_for(client.complete(ask()), 120)
+
+
+async def test_patience_ends_the_waiting_for_a_pause_that_is_longer(
+    stub: Stub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pacing, "FIRST_PAUSE", 3_600.0)
+    stub.use(Script(faults={"401": 1.0}))
+    async with Client([endpoint(stub, patience_seconds=0.3)]) as client:
+        for _ in range(3):  # whoever comes later waits no more
+            with pytest.raises(EndpointError, match="gone for more than"):
+                await asyncio.wait_for(client.complete(ask()), 120)
 
 
 async def test_a_request_that_alone_is_refused_stops_nobody_for_long(stub: Stub) -> None:
