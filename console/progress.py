@@ -385,6 +385,9 @@ class Progress:
         notes += self.variety["advice"]
         if why := self.barren(BARREN if self.totals.accepted else 1):
             notes.append(why)
+        selection = self.config.selection
+        if not selection.seeds_per_step:
+            return notes  # no variant is wanted
         if sum(self.zones.values()) and not self.zones["boundary"]:
             zones = self.config.zones
             notes.append(
@@ -392,7 +395,7 @@ class Progress:
                 f"{zones.boundary_high}), so there is nothing to pick: give tasks that the policy "
                 "sometimes solves, or widen [zones]"
             )
-        bound = self.config.selection.order != "random"  # seeds lie at the boundary alone
+        bound = selection.order != "random"  # seeds lie at the boundary alone
         for type, counts in self.by_type.items() if bound and self.zones.get("boundary") else ():
             seen = {zone: counts[zone] for zone in self.zones if counts[zone]}
             if seen and "boundary" not in seen:

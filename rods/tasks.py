@@ -501,7 +501,9 @@ def read_tasks(path: Path) -> list[AnyTask]:
     duplicate ids."""
     tasks: list[AnyTask] = []
     seen: dict[str, int] = {}
-    with explained("cannot read the task file", path, "check the path under [data] tasks"):
+    with explained(
+        "cannot read the task file", path, "check the path, in a configuration data.tasks"
+    ):
         lines = open_regular(path)
     with lines:
         for number, line in enumerate(bounded_lines(lines, path, TASKS), start=1):

@@ -47,10 +47,18 @@ def test_steps_without_a_boundary_task_are_considered_without_picks_and_status_s
     )
 
 
-def test_a_type_none_of_whose_tasks_is_at_the_boundary_is_named(tmp_path: Path) -> None:
-    """The groups of base tasks disagree, those of miss_param never solve a turn."""
+@pytest.mark.parametrize("wanted", [4, 0])
+def test_a_type_none_of_whose_tasks_is_at_the_boundary_is_named(
+    tmp_path: Path, wanted: int
+) -> None:
+    """The groups of base tasks disagree, those of miss_param never solve a turn. Where no variant
+    is wanted, there is nothing to say."""
     tasks = [task for task in desk.generate(3, 8, 0) if task.type in ("base", "miss_param")]
-    settings = {"policy": {"kind": "simulated"}, "training": {"batch_tasks": len(tasks)}}
+    settings = {
+        "policy": {"kind": "simulated"},
+        "training": {"batch_tasks": len(tasks)},
+        "selection": {"seeds_per_step": wanted},
+    }
     run = create_run(tmp_path / "run", parse_config(settings, where="test"), tasks)
 
     def group(task: AnyTask) -> Group:
@@ -68,11 +76,11 @@ def test_a_type_none_of_whose_tasks_is_at_the_boundary_is_named(tmp_path: Path) 
     progress = Progress(run.path)
     progress.poll()
     few = sum(task.type == "miss_param" for task in tasks)
-    (note,) = [note for note in progress.notes() if "at the boundary" in note]
-    assert (
-        note.startswith(f"no miss_param task is at the boundary ({few} too hard)")
-        and "keeps its seed's type" in note
-    )
+    notes = [note for note in progress.notes() if "at the boundary" in note]
+    assert notes == [
+        f"no miss_param task is at the boundary ({few} too hard), so variants of this type cannot "
+        "come: a variant keeps its seed's type"
+    ] * bool(wanted)
 
 
 def test_it_is_said_at_once_that_the_first_seeds_gave_no_variant(tmp_path: Path) -> None:
