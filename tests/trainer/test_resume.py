@@ -76,9 +76,12 @@ def test_a_warm_start_can_be_stopped_within_seconds(tmp_path: Path) -> None:
     process = subprocess.Popen(command(run, config), env=environment, stderr=subprocess.DEVNULL)
     beat = heartbeat_path(run, "trainer")
     deadline = time.monotonic() + 100
-    while not beat.exists() or orjson.loads(beat.read_bytes()).get("state") != "warm start":
-        assert time.monotonic() < deadline and process.poll() is None
-        time.sleep(0.1)
-    process.terminate()
-    assert process.wait(timeout=60) == EXIT_REQUEUE
+    try:
+        while not beat.exists() or orjson.loads(beat.read_bytes()).get("state") != "warm start":
+            assert time.monotonic() < deadline and process.poll() is None
+            time.sleep(0.1)
+        process.terminate()
+        assert process.wait(timeout=60) == EXIT_REQUEUE
+    finally:
+        process.kill()
     assert [path.name for path in (tmp_path / "cache" / "nano").iterdir()] == []
