@@ -249,7 +249,7 @@ def test_a_model_that_writes_needs_no_catalogue(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_model_that_fails_in_one_way_alone_is_said_loudly_with_the_reason(tmp_path: Path) -> None:
-    (tmp_path / "run.toml").write_text(CONFIG.replace("steps = 14", "steps = 8"))
+    (tmp_path / "run.toml").write_text(CONFIG.replace("steps = 14", "steps = 20"))
     done, shown, status = written(tmp_path, "tests.daemon.authors.llm.early_habits:speechless")
     assert status["accepted"] == 0 and status["outcomes"]["discarded"] > 2
     for said in (done, shown):
