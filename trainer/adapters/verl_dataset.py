@@ -5,7 +5,9 @@ the trainer's, so each is put down (rewards_log) before verl has it, and the tra
 record behind its update, or when it goes on: none leads to an update that could not be found again.
 """
 
+import asyncio
 import functools
+import inspect
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,6 +17,7 @@ from verl.utils.dataset.rl_dataset import RLHFDataset
 from rods.buffers.run.creation import open_or_create
 from rods.buffers.state import read_state
 from rods.canonical import JsonMapping
+from rods.errors import UserError
 from rods.tasks import AnyTask
 from rods.trainer.adapters.rewards_log import forget, put_down, rewards_by_place
 from rods.trainer.adapters.stream import DrawnTask, TaskStream, open_stream
@@ -58,7 +61,16 @@ class RunDataset(RLHFDataset):  # type: ignore[misc]
         return super().__getitem__(item)
 
     def _turn(self, step: int) -> None:
-        """Closes the step before with what it earned, and draws this one."""
+        """Closes the step before with what it earned, and draws this one. Raises UserError, with
+        the last step closed, where verl reads the loader a second time."""
+        if self.stream is not None and step < self.step:
+            if self.stream.step == self.step - 1:
+                self._observe(self.step)
+            raise UserError(
+                f"its {self.step} steps are over, and verl begins an epoch more with the first",
+                where=f"run {self.run.path}",
+                remedy="set trainer.total_epochs=1: a run's steps hold all of its epochs",
+            )
         if self.stream is None:  # verl goes on behind the checkpoint that it has restored
             self.stream = open_stream(
                 self.run.path, from_step=min(step - 1, read_state(self.run).last_step)
@@ -82,16 +94,26 @@ class RunDataset(RLHFDataset):  # type: ignore[misc]
 
 
 def observed(score: Callable[..., Any]) -> Callable[..., Any]:
-    """verl's reward function `score`, whose rewards are on the disk before verl has them."""
+    """verl's reward function `score`, whose rewards are on the disk before verl has them: a
+    function, or one to be awaited, as verl calls it."""
 
-    @functools.wraps(score)
-    def scored(
-        data_source: Any, solution_str: Any, ground_truth: Any, extra_info: Any = None, **more: Any
-    ) -> Any:
-        scores = score(data_source, solution_str, ground_truth, extra_info, **more)
+    def kept(scores: Any, extra_info: Any) -> Any:
         if at := (extra_info or {}).get(KEY):  # none where verl validates
             reward = scores["score"] if isinstance(scores, Mapping) else scores
             put_down(Path(at["run"]), at["step"], at["place"], reward, at["range"])
         return scores
 
-    return scored
+    @functools.wraps(score)
+    def scored(
+        data_source: Any, solution_str: Any, ground_truth: Any, extra_info: Any = None, **more: Any
+    ) -> Any:
+        return kept(score(data_source, solution_str, ground_truth, extra_info, **more), extra_info)
+
+    @functools.wraps(score)
+    async def awaited(
+        data_source: Any, solution_str: Any, ground_truth: Any, extra_info: Any = None, **more: Any
+    ) -> Any:
+        scores = await score(data_source, solution_str, ground_truth, extra_info, **more)
+        return await asyncio.to_thread(kept, scores, extra_info)
+
+    return awaited if inspect.iscoroutinefunction(score) else scored

@@ -4,6 +4,7 @@ asks of a data set is here, in its order, from its checkpoints."""
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,7 +12,11 @@ from typing import Any
 
 import pytest
 
+from rods.buffers.run.run import Run
+from rods.buffers.state import RunState
+from rods.errors import UserError
 from rods.trainer.adapters.conformance import Job
+from tests.buffers.world import make_run
 from tests.trainer.forked_trainers import Forked
 from tests.trainer.nano_parts import saved
 
@@ -106,6 +111,38 @@ def train(job: Job) -> None:
         saved_now = states / f"{step}.tmp"
         torch.save(batches.state_dict(), saved_now)
         saved_now.rename(states / f"{step}.pt")
+
+
+def test_rewards_are_awaited_and_an_epoch_more_ends_with_the_last_step_on_record(
+    tmp_path: Path,
+) -> None:
+    """verl awaits what is an `async def`, and trains for 30 epochs where nothing else is said."""
+    from omegaconf import OmegaConf
+    from verl.trainer.ppo.reward import get_custom_reward_fn
+
+    run = make_run(tmp_path / "run", training={"steps": 2}).path
+    batches = loader(run, tmp_path)
+    later = tmp_path / "later.py"
+    later.write_text(USER.replace("def compute_score", "async def compute_score"))
+    named = {"custom_reward_function": {"path": str(later), "name": "compute_score"}}
+    score = get_custom_reward_fn(OmegaConf.create({"reward": named}))
+    for batch in batches:
+        for extra in batch["extra_info"]:
+            for reward in ("0.25", "1"):
+                given = score(
+                    data_source="rods", solution_str=reward, ground_truth="", extra_info=extra
+                )
+                assert asyncio.run(given) == {"score": float(reward), "own": 1}
+        if batch["extra_info"][0]["rods"]["step"] == 1:  # what verl leaves out behind its last one
+            batches.dataset.on_batch_end(batch=batch)
+    with pytest.raises(UserError, match=r"its 2 steps are over.*trainer\.total_epochs=1"):
+        next(iter(batches))
+    steps = list(RunState(Run.open(run)).steps())
+    assert [closed.step for closed in steps] == [1, 2]
+    for closed in steps:
+        assert [[each.reward for each in group.rollouts] for group in closed.groups] == [
+            [0.25, 1.0]
+        ] * 4
 
 
 class TestVerl(Forked):
