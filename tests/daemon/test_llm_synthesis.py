@@ -43,7 +43,7 @@ async def test_every_fault_at_once_loses_and_doubles_nothing(tmp_path: Path) -> 
     script = Script(answer=ROLES, faults=FAULTS, latency=(0.0, 0.1))
     ended = await written(tmp_path / "run", script, 18)
     ended.check(18)
-    broken = [r["detail"] for r in ended.rejected if r["error"] == "pipeline_exception"]
+    broken = [r["evidence"] for r in ended.rejected if r["error"] == "pipeline_exception"]
     assert not broken, broken[0]
     assert sum(call["retries"] for call in ended.calls) > 15, "the faults must have happened"
     assert len(ended.variants) > 6, ended.whys()
