@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from rods.section import Section
+from rods.section import AtLeastOne, NonNegative, Section
 
 # characters that a token holds at most, on average: what has to fit is checked against it
 TOKEN = 4
@@ -18,10 +18,10 @@ class Role(Section):
     --cost`)."""
 
     # characters of thinking in a constrained answer; short for weak models
-    reason: int = Field(300, ge=1)
+    reason: AtLeastOne = 300
     # of an answer; parameters adds 40 a value, query 200 and rewrite 256 a turn
     tokens: int = Field(1024, ge=16)
-    temperature: float = Field(0.7, ge=0)  # of sampling
+    temperature: NonNegative = 0.7  # of sampling
     top_p: float = Field(0.95, gt=0, le=1)  # nucleus of sampling
     # a model's own thinking before the answer: on and off are sent as
     # chat_template_kwargs.enable_thinking

@@ -4,19 +4,19 @@ that do it."""
 from pydantic import Field
 
 from rods.model_roles import Role, RoleTables
-from rods.section import Section
+from rods.section import AtLeastOne, Count, Section, Share
 
 
 class Writing(Section):
     """Models that write worlds and the tasks in them (`rods env write`,
     [generated.md](generated.md))."""
 
-    worlds: int = Field(8, ge=1)  # in the making at a time
+    worlds: AtLeastOne = 8  # in the making at a time
     fewest_tools: int = Field(8, ge=2)  # of a world
     most_tools: int = Field(24, ge=2)  # of a world
-    tries: int = Field(3, ge=1)  # times one question is asked until its answer can be read
+    tries: AtLeastOne = 3  # times one question is asked until its answer can be read
     # times that a world goes back to its model with what its controls found
-    corrections: int = Field(3, ge=0)
+    corrections: Count = 3
     # name of the endpoint asked for embeddings of topics; empty: all are tried, and where none
     # offers them only equal topics are dropped
     embeddings: str = ""
@@ -24,11 +24,11 @@ class Writing(Section):
     alike: float = Field(0.85, gt=0, le=1)
     # of the assessment by a tester and a checker (003 §3.3, which has 100: rules that run find
     # most of what these found); 0: none
-    rounds: int = Field(24, ge=0)
+    rounds: Count = 24
     # share of rounds that were right, corrected ones played again, from which a world is kept
-    threshold: float = Field(0.85, ge=0, le=1)
-    witness_tries: int = Field(4, ge=1)  # times that an agent sets out to do a task
-    witness_calls: int = Field(24, ge=1)  # calls that it may make each time
+    threshold: Share = 0.85
+    witness_tries: AtLeastOne = 4  # times that an agent sets out to do a task
+    witness_calls: AtLeastOne = 24  # calls that it may make each time
 
 
 class WriterRoles(RoleTables):

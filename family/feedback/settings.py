@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from rods.section import Section
+from rods.section import AtLeastOne, Count, Section
 
 FEEDBACK = "feedback.jsonl"
 DROPPED = "dropped.jsonl"  # texts that a person has taken out of force
@@ -18,12 +18,12 @@ class Feedback(Section):
     # where an approved text stands: beside the refusal, as a hint does, or in its place (000)
     form: Literal["beside", "in_place"] = "beside"
     # in so many rollouts a failure must have occurred before anybody is asked about it
-    rollouts: int = Field(8, ge=1)
-    tasks: int = Field(2, ge=1)  # and in those of so many tasks
+    rollouts: AtLeastOne = 8
+    tasks: AtLeastOne = 2  # and in those of so many tasks
     # texts that are asked for until one is approved (000: at most 3)
     attempts: int = Field(3, ge=1, le=3)
     # kinds of failure that are asked about in a run, those first due; 0: none
-    texts: int = Field(200, ge=0)
+    texts: Count = 200
 
 
 class FeedbackStage(Section):

@@ -5,7 +5,7 @@ from typing import Literal, get_args
 
 from pydantic import Field, model_validator
 
-from rods.section import Section
+from rods.section import AtLeastOne, Section, Share
 
 # The components of SEAL's learning interface (002 §3.3, Appendix D; family/seal/interface.py).
 Cue = Literal["required", "allowed", "format", "note"]
@@ -67,10 +67,10 @@ class SealStage(Section):
 class SealCurriculum(Section):
     """Keys of [curriculum]."""
 
-    evolve_steps: int = Field(10, ge=1)  # an evolving interface reads the labels of so many steps
+    evolve_steps: AtLeastOne = 10  # an evolving interface reads the labels of so many steps
     # a component appears when its labels' share comes to this
     evolve_above: float = Field(0.10, gt=0, le=1)
-    evolve_below: float = Field(0.05, ge=0, le=1)  # and goes when it falls below this
+    evolve_below: Share = 0.05  # and goes when it falls below this
 
     @model_validator(mode="after")
     def _hysteresis(self) -> "SealCurriculum":

@@ -5,7 +5,7 @@ from typing import Literal, get_args
 
 from pydantic import Field, model_validator
 
-from rods.section import Section
+from rods.section import AtLeastOne, Count, Section, Share
 
 DRAWN = "drawn.jsonl"  # in a run folder: tasks that were drawn for a step, outside of the pool
 
@@ -32,7 +32,7 @@ class SimulationSettings(Section):
     user_told: tuple[Literal["intent", "persona"], ...] = ("intent", "persona")
     # and the verifier (eq. 10)
     verifier_told: tuple[Information, ...] = ("intent", "persona", "expected")
-    tries: int = Field(4, ge=1)  # how often a question is asked until its answer can be used
+    tries: AtLeastOne = 4  # how often a question is asked until its answer can be used
 
     @property
     def by_model(self) -> tuple[str, ...]:
@@ -49,8 +49,8 @@ class TaskSource(Section):
     a repository of tool documents (001; docs/trustee.md), or shares of both."""
 
     # share of a batch's slots whose tasks are drawn; the pool has the others
-    drawn: float = Field(0.0, ge=0, le=1)
-    epoch_steps: int = Field(20, ge=1)  # drawn = 1: steps from one merge to the next
+    drawn: Share = 0.0
+    epoch_steps: AtLeastOne = 20  # drawn = 1: steps from one merge to the next
     # whose tools: `repository`, the project's own, or `folder/` of tool documents
     repository: str = "repository"
 
@@ -65,15 +65,15 @@ class DifficultyRules(Section):
     reward, −1 to 1, of the last step's drawn tasks."""
 
     adaptive: bool = True  # false: the highest level of everything, always (001 §4.3, "w/o curr.")
-    step: int = Field(3, ge=0)  # by how much it rises or falls (001 D.4)
+    step: Count = 3  # by how much it rises or falls (001 D.4)
     up_above: float = Field(0.5, ge=-1, le=1)  # mean reward above which it rises (001 D.4)
     down_below: float = Field(0.0, ge=-1, le=1)  # mean reward below which it falls (001 D.4)
     # share of the tasks that draw tools, calls, turns, persona and ambiguity from their lowest to
     # the current level
-    soft: float = Field(0.5, ge=0, le=1)
-    most_tools: int = Field(10, ge=1)  # tools that a task offers at the highest level (001 D.4)
+    soft: Share = 0.5
+    most_tools: AtLeastOne = 10  # tools that a task offers at the highest level (001 D.4)
     # texts of the user at the highest level; calls and replies follow (001 D.4)
-    most_turns: int = Field(3, ge=1)
+    most_turns: AtLeastOne = 3
     # dimensions that stay at their highest level (the ablations of 001 §4.3)
     hardest: tuple[Dimension, ...] = ()
 

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from rods.config.sections import CURRICULUM, STAGE, extended
 from rods.model_roles import JudgeRole, ResultsRole, Role, RoleTables, WorldRole
 from rods.observations import EpisodeReward
-from rods.section import Section
+from rods.section import AtLeastOne, Count, NonNegative, Positive, Section, Share
 from rods.tasks import TaskType
 
 
@@ -21,8 +21,8 @@ class Data(Section):
     # `desk`, `desk-small`, `desk-regions`, `desk-regions-rare` (docs/nano.md), `desk-personas`,
     # `desk-personas-mute` (users are played), `bfcl`, a JSONL file, or `none`: all tasks are drawn
     tasks: str = "desk"
-    train: int = Field(0, ge=0)  # how many training tasks are taken from the front; 0: all
-    held_out: int = Field(0, ge=0)  # how many held-out tasks are taken; 0: all
+    train: Count = 0  # how many training tasks are taken from the front; 0: all
+    held_out: Count = 0  # how many held-out tasks are taken; 0: all
     random_seed: int = 7  # of generated data (desk)
 
 
@@ -52,18 +52,18 @@ class PolicySettings(Section):
     # further variables of the chat template, for instance {enable_thinking = false}
     chat_template_kwargs: dict[str, bool | int | str] = Field(default_factory=dict)
     # trains matrices of this rank beside frozen weights (LoRA, needs peft); 0: all
-    lora_rank: int = Field(0, ge=0)
-    lora_alpha: int = Field(0, ge=0)  # LoRA's scale is this over the rank; 0: twice the rank
+    lora_rank: Count = 0
+    lora_alpha: Count = 0  # LoRA's scale is this over the rank; 0: twice the rank
     # names of the modules that have LoRA's matrices, as peft takes them; empty: all linear layers
     lora_targets: list[str] = Field(default_factory=list)
     # kind=nano: share of flawed turns in the warm start's demonstrations
-    carelessness: float = Field(0.6, ge=0, le=1)
+    carelessness: Share = 0.6
     # kind=nano: optimizer steps of supervised warm start; 0: the recipe's own
-    warm_start_steps: int = Field(0, ge=0)
+    warm_start_steps: Count = 0
     # kind=simulated: skill at the start; a task of this difficulty is resolved half the time
     skill: float = 0.3
     # kind=simulated: skill gained in a step whose groups all disagree
-    growth: float = Field(0.002, ge=0)
+    growth: NonNegative = 0.002
     # kind=simulated: conversations of drawn tasks are really played; false: what they earn is drawn
     plays: bool = False
 
@@ -89,14 +89,14 @@ class PolicySettings(Section):
 
 class Rollouts(Section):
     # 004 Appendix J; 1 needs the batch as baseline and zones.probe = "window"
-    rollouts_per_task: int = Field(16, ge=1)
-    temperature: float = Field(1.0, gt=0)  # of sampling in training
+    rollouts_per_task: AtLeastOne = 16
+    temperature: Positive = 1.0  # of sampling in training
     top_p: float = Field(1.0, gt=0, le=1)  # nucleus of sampling in training
     # most rounds in which a step rolls out other tasks in place of groups with equal rewards (DAPO,
     # arXiv 2503.14476); 0: none
-    refill: int = Field(0, ge=0)
-    max_steps: int = Field(20, ge=1)  # replies a turn (BFCL's limit)
-    max_reply_tokens: int = Field(512, ge=1)  # longer replies end the episode as cut (`length`)
+    refill: Count = 0
+    max_steps: AtLeastOne = 20  # replies a turn (BFCL's limit)
+    max_reply_tokens: AtLeastOne = 512  # longer replies end the episode as cut (`length`)
     # prompt and answers of an episode (002: 8,192 + 4,096)
     max_context_tokens: int = Field(12_288, ge=16)
 
@@ -105,20 +105,20 @@ class Training(Section):
     """GRPO. Learning rate 1e-6 (002), KL 0.1 and clip 0.2/0.28 (000) are for billions of
     parameters."""
 
-    batch_tasks: int = Field(32, ge=1)  # tasks a step
+    batch_tasks: AtLeastOne = 32  # tasks a step
     # the run ends after this many rollout batches (004 Appendix N)
     steps: int = Field(600, ge=1, le=10**9)
-    learning_rate: float = Field(1e-6, gt=0)  # of the optimizer; about 0.01 with muon
+    learning_rate: Positive = 1e-6  # of the optimizer; about 0.01 with muon
     # what it does until training.steps: stays, or falls to 0 in a line or half a cosine
     schedule: Literal["constant", "linear", "cosine"] = "constant"
-    warm_up_steps: int = Field(0, ge=0)  # steps in which the learning rate rises first
+    warm_up_steps: Count = 0  # steps in which the learning rate rises first
     # muon: torch.optim.Muon for matrices, AdamW for the rest
     optimizer: Literal["adamw", "muon"] = "adamw"
-    kl: float = Field(0.1, ge=0)  # weight of the KL penalty against the starting policy; 0: none
-    passes: int = Field(1, ge=1)  # optimizer passes over each rollout batch
+    kl: NonNegative = 0.1  # weight of the KL penalty against the starting policy; 0: none
+    passes: AtLeastOne = 1  # optimizer passes over each rollout batch
     # from the second pass on, new to old probabilities are clipped at 1 − this
-    clip_low: float = Field(0.2, gt=0)
-    clip_high: float = Field(0.28, gt=0)  # and at 1 + this
+    clip_low: Positive = 0.2
+    clip_high: Positive = 0.28  # and at 1 + this
     # mean over all tokens of the batch (DAPO), or over rollouts of their means (GRPO as published)
     loss: Literal["token", "rollout"] = "token"
     # a reward is compared with the mean of its group (GRPO), of the rest of it (RLOO), or of the
@@ -131,13 +131,13 @@ class Training(Section):
         "none", "token_truncate", "token_mask", "sequence_truncate", "sequence_mask"
     ] = "token_truncate"
     # ratios above it count as it (truncate) or as 0 (mask)
-    engine_correction_max: float = Field(2.0, gt=0)
+    engine_correction_max: Positive = 2.0
     # package.module:function that reweights advantages (trainer/advantages.py); empty: none
     advantage_hook: str = ""
-    checkpoint_steps: int = Field(50, ge=1)  # steps between checkpoints
+    checkpoint_steps: AtLeastOne = 50  # steps between checkpoints
     deterministic: bool = False  # torch's deterministic mode, one thread
     # sampled rollouts per held-out task when the run is scored
-    heldout_rollouts: int = Field(1, ge=1)
+    heldout_rollouts: AtLeastOne = 1
 
     def rate_share(self, step: int) -> float:
         """The share of the learning rate that holds in a step (from 1)."""
@@ -169,7 +169,7 @@ class Stage(Section):
     # 3.1)
     until: Literal["epochs", "plateau"] = "epochs"
     # until=epochs: how many, 0: until the run ends; until=plateau: at most, 0: no limit
-    epochs: int = Field(0, ge=0)
+    epochs: Count = 0
 
     if TYPE_CHECKING:  # keys that extensions bring
 
@@ -184,13 +184,13 @@ class Curriculum(Section):
 
     stages: tuple[Stage, ...] = (Stage(),)
     # a plateau: mean validation progress stays closer than this to what it was before (004 §4)
-    plateau: float = Field(0.01, ge=0)
+    plateau: NonNegative = 0.01
     # for so many epochs in a row: one that learns slowly, or a chance of one validation, is none
-    plateau_epochs: int = Field(3, ge=1)
+    plateau_epochs: AtLeastOne = 3
     # epochs of a stage before a plateau may end it: its tasks and reward are new to the policy
-    plateau_after: int = Field(5, ge=1)
+    plateau_after: AtLeastOne = 5
     # gradient norms of an epoch are stable up to this std ÷ mean
-    gradient_variation: float = Field(0.5, ge=0)
+    gradient_variation: NonNegative = 0.5
 
     @model_validator(mode="after")
     def _ends(self) -> "Curriculum":
@@ -214,14 +214,14 @@ class Curriculum(Section):
 class Zones(Section):
     """Bounds of the mean reward (004 §3.2, Appendix B.1; numbers second-hand)."""
 
-    boundary_low: float = Field(0.20, ge=0, le=1)  # below: too_hard
-    boundary_high: float = Field(0.85, ge=0, le=1)  # above: mastered
+    boundary_low: Share = 0.20  # below: too_hard
+    boundary_high: Share = 0.85  # above: mastered
     # groups kept per task; the zone reads the latest group, drift the last few
-    window: int = Field(8, ge=1)
+    window: AtLeastOne = 8
     # zone and variance of the latest group, or of all rollouts of the window (004 Appendix K)
     probe: Literal["group", "window"] = "group"
     # groups whose weights lacked more updates than this count for no zone (asynchronous trainers)
-    max_staleness: int = Field(8, ge=0)
+    max_staleness: Count = 8
 
     @model_validator(mode="after")
     def _order(self) -> "Zones":
@@ -233,7 +233,7 @@ class Zones(Section):
 class Selection(Section):
     """Which tasks become seeds (004 §3.2)."""
 
-    seeds_per_step: int = Field(16, ge=0)  # at most so many seeds; 0: no synthesis
+    seeds_per_step: Count = 16  # at most so many seeds; 0: no synthesis
     # ranks by proxy, 4·r̄·(1−r̄); by variance of the reward; by variance of the advantage estimates
     # (004 Appendix K); random: any active task (004 Appendix R)
     order: Literal["proxy", "variance", "advantage", "random"] = "proxy"
@@ -247,15 +247,15 @@ class Selection(Section):
         ("miss_func",),
         ("miss_param",),
     )
-    quota: int = Field(0, ge=0)  # seeds a group of types; 0: ceil(seeds_per_step / groups)
+    quota: Count = 0  # seeds a group of types; 0: ceil(seeds_per_step / groups)
     pass_on_quota: bool = False  # unused quota goes to the other groups
     # groups of the step just finished, or the whole pool, which is what random draws from
     candidates: Literal["step", "pool"] = "step"
-    exclusion_steps: int = Field(13, ge=0)  # a task is not picked again within so many steps
+    exclusion_steps: Count = 13  # a task is not picked again within so many steps
     # a seed's generation must lie below, originals are 0; 0: no limit
-    max_generation: int = Field(2, ge=0)
+    max_generation: Count = 2
     # sync=free: steps whose seeds wait, the newest served first; 0: all, in order
-    queue_steps: int = Field(2, ge=0)
+    queue_steps: Count = 2
 
     def quota_per_group(self) -> int:
         return self.quota or math.ceil(self.seeds_per_step / max(1, len(self.groups)))
@@ -265,28 +265,28 @@ class PoolRules(Section):
     """Injection and retirement (004 §3.4, Appendices B.1 and J)."""
 
     # of the active pool, an epoch; one variant at least, unless 0
-    inject_fraction: float = Field(0.20, ge=0, le=1)
-    max_generated: int = Field(400, ge=0)  # active generated tasks
+    inject_fraction: Share = 0.20
+    max_generated: Count = 400  # active generated tasks
     # nothing is picked while staging holds more injections; 0: picks go on
-    staging_epochs: float = Field(2.0, ge=0)
+    staging_epochs: NonNegative = 2.0
     # false: none of the rules below; injection goes on past max_generated (004 Appendix R)
     retirement: bool = True
     burn_in: bool = True  # layer 1
     # mean reward of a new variant below which it goes
-    burn_in_below: float = Field(0.20, ge=0, le=1)
-    burn_in_observations: int = Field(1, ge=1)  # after so many counted groups
+    burn_in_below: Share = 0.20
+    burn_in_observations: AtLeastOne = 1  # after so many counted groups
     drift: bool = True  # layer 2
-    mastered_above: float = Field(0.95, ge=0, le=1)  # mean of the last drift_groups groups
-    too_hard_below: float = Field(0.20, ge=0, le=1)  # mean of the last drift_groups groups
+    mastered_above: Share = 0.95  # mean of the last drift_groups groups
+    too_hard_below: Share = 0.20  # mean of the last drift_groups groups
     # layer 2 reads so many; with zones.probe=window the whole window
-    drift_groups: int = Field(3, ge=1)
-    drift_observations: int = Field(2, ge=1)  # counted groups before layer 2 may judge
+    drift_groups: AtLeastOne = 3
+    drift_observations: AtLeastOne = 2  # counted groups before layer 2 may judge
     # groups in a row that were cut by length, after which a variant goes; 0: it stays
-    truncated_groups: int = Field(3, ge=0)
-    unsampled_epochs: int = Field(3, ge=0)  # 0: never pruned
+    truncated_groups: Count = 3
+    unsampled_epochs: Count = 3  # 0: never pruned
     capacity: bool = True  # layer 3: lowest window variance goes first when over max_generated
     # share of slots that re-test retired too-hard tasks; 0: 004
-    retest_fraction: float = Field(0.02, ge=0, le=1)
+    retest_fraction: Share = 0.02
     # 004 Appendix R: max_generated variants are written once, from the opening epoch's boundary,
     # then frozen
     static: bool = False
@@ -304,14 +304,14 @@ class PipelineSettings(Section):
     # author=llm: all turns' requests in one call, or a call a turn before the rewrite as in 004
     calls: Literal["batched", "per_turn"] = "batched"
     # author=llm: times a model is asked until its answer can be read
-    answer_tries: int = Field(3, ge=1)
+    answer_tries: AtLeastOne = 3
     # author=llm: classes without a query template use the general one; false: no_prompts
     fallback_prompt: bool = True
-    variants_per_seed: int = Field(1, ge=1)  # at most so many accepted variants a pick
-    attempts: int = Field(3, ge=1)  # pipeline attempts a seed
-    planner_retries: int = Field(3, ge=1)  # plans an attempt, each with a longer blocklist
+    variants_per_seed: AtLeastOne = 1  # at most so many accepted variants a pick
+    attempts: AtLeastOne = 3  # pipeline attempts a seed
+    planner_retries: AtLeastOne = 3  # plans an attempt, each with a longer blocklist
     # turns said anew after a gate or the judge objected to their words
-    refine_cycles: int = Field(1, ge=0)
+    refine_cycles: Count = 1
     narrative: bool = True  # stage I plans a story that ties the turns together
     rewrite: bool = True  # stage III words all turns together; false: turn by turn
     feedback: bool = True  # false: blind retry
@@ -327,8 +327,8 @@ class Gates(Section):
     replay: bool = True  # gate 1: the ground truth runs and gives the recorded results
     tools: bool = True  # gate 2: every call's tool is visible in its turn
     arguments: bool = True  # gate 3: no argument larger than the two limits below
-    max_string: int = Field(128, ge=1)  # characters of a ground-truth text argument
-    max_list: int = Field(6, ge=1)  # elements of a ground-truth list argument
+    max_string: AtLeastOne = 128  # characters of a ground-truth text argument
+    max_list: AtLeastOne = 6  # elements of a ground-truth list argument
     leaks: bool = True  # no text names a function or parameter or holds raw JSON
     # every value is said, shown, a default, or to be read with a visible tool
     grounding: bool = True
@@ -343,12 +343,12 @@ class Gates(Section):
     # same turns and API classes as the root, calls a turn ±1, within the four limits below
     profile: bool = True
     # of the longest chain of results, at most so many calls more or less
-    profile_depth: int = Field(0, ge=0)
+    profile_depth: Count = 0
     # from turn to turn, at most so many that only root or variant has
-    profile_edges: int = Field(1, ge=0)
+    profile_edges: Count = 1
     # at most, of the API classes and what feeds what among them
-    profile_topology: float = Field(0.5, ge=0, le=1)
-    profile_distance: float = Field(0.5, ge=0, le=1)  # at most, as a whole
+    profile_topology: Share = 0.5
+    profile_distance: Share = 0.5  # at most, as a whole
     duplicates: bool = True  # near duplicates of pool and staging are refused
     contamination: bool = True  # matches of held-out tasks are refused
     # the ground truth fits rollouts.max_context_tokens, where the daemon has the policy's tokenizer

@@ -10,7 +10,7 @@ from rods.canonical import JsonObject
 from rods.config.sections import OPERATION, with_sections
 from rods.extension import Door
 from rods.known_keys import remember_address
-from rods.section import Section
+from rods.section import AtLeastOne, Count, NonNegative, Positive, Section
 
 # values of `operation.compute`: `module:function` of run and held-out index that has the places
 COMPUTES: Door[Mapping[str, str]] = Door("computes")
@@ -28,20 +28,20 @@ class Endpoint(Section):
     urls: tuple[str, ...] = ()  # addresses; several are replicas that serve the same model
     # instead: a file with an address a line, read again when a connection fails (a moved server)
     url_file: str = ""
-    weight: float = Field(1.0, gt=0)  # this endpoint's share of the variants
+    weight: Positive = 1.0  # this endpoint's share of the variants
     # the environment variable that holds the API key
     key_env: str = Field("", pattern=r"^([A-Z_][A-Z0-9_]*)?$")
     key_file: str = ""  # instead: a file that holds the API key
     # at most so many calls in flight; fewer while the server shows overload
-    concurrency: int = Field(64, ge=1)
-    connect_seconds: float = Field(10.0, gt=0)  # to open a connection
-    read_seconds: float = Field(300.0, gt=0)  # from a request to the end of its answer
+    concurrency: AtLeastOne = 64
+    connect_seconds: Positive = 10.0  # to open a connection
+    read_seconds: Positive = 300.0  # from a request to the end of its answer
     # one call's failed attempts and the waits between them, no pauses
-    retry_seconds: float = Field(900.0, ge=0)
+    retry_seconds: NonNegative = 900.0
     # calls are given up after so long an outage; 0: they wait, those of episodes `retry_seconds`
-    patience_seconds: float = Field(0.0, ge=0)
+    patience_seconds: NonNegative = 0.0
     # tokens added where a role asks for thinking, or the model was seen to think
-    thinking_tokens: int = Field(8192, ge=0)
+    thinking_tokens: Count = 8192
     # answers are constrained by JSON Schema where a stage has one; false: never
     structured: bool = True
     # more fields of every request, for instance { chat_template_kwargs = { enable_thinking = false
@@ -73,15 +73,15 @@ class PlayerBudgets(Section):
     """What calls of the models that play may cost; 0: no limit. Reached, no further call is sent,
     and the run stops."""
 
-    tokens: int = Field(0, ge=0)  # prompt and answer tokens of the run
-    requests: int = Field(0, ge=0)  # HTTP requests of the run, repeated ones included
+    tokens: Count = 0  # prompt and answer tokens of the run
+    requests: Count = 0  # HTTP requests of the run, repeated ones included
 
 
 class Budgets(PlayerBudgets):
     """What calls of the models that write may cost; 0: no limit. Reached, no further call is sent,
     none is cut off."""
 
-    variant_calls: int = Field(0, ge=0)  # calls for one variant
+    variant_calls: Count = 0  # calls for one variant
 
 
 class Sandbox(Section):
@@ -93,10 +93,10 @@ class Sandbox(Section):
     # a machine that cannot do so much is refused
     lowest_tier: Literal["limits", "landlock", "bubblewrap"] = "landlock"
     # processes an environment; each has a second one waiting behind it
-    workers: int = Field(2, ge=1)
+    workers: AtLeastOne = 2
     # processes of all environments together, spare ones included
-    processes: int = Field(32, ge=1)
-    seconds: float = Field(1.0, gt=0)  # a call may take
+    processes: AtLeastOne = 32
+    seconds: Positive = 1.0  # a call may take
     memory_bytes: int = Field(512 << 20, ge=64 << 20)  # address space of a process
     # more files and folders that they may read; packages are among them anyway
     readable: tuple[str, ...] = ()
@@ -106,37 +106,37 @@ class Sandbox(Section):
 class Operation(Section):
     """May change at every start; logged in operation.*.jsonl."""
 
-    workers: int = Field(64, ge=1)  # seeds in flight in the daemon
+    workers: AtLeastOne = 64  # seeds in flight in the daemon
     # where authors and gates compute: "threads" of the daemon, "processes", or "ray"
     # (docs/scale.md)
     compute: str = "threads"
     # processes, or actors; 0: one a core of this machine, or of the cluster
-    compute_places: int = Field(0, ge=0)
-    compute_seconds: float = Field(600.0, gt=0)  # an item may take; its worker is then ended
-    compute_memory_bytes: int = Field(0, ge=0)  # address space of each; 0: no limit
-    poll_seconds: float = Field(0.2, gt=0)  # between looks at the other process's files
+    compute_places: Count = 0
+    compute_seconds: Positive = 600.0  # an item may take; its worker is then ended
+    compute_memory_bytes: Count = 0  # address space of each; 0: no limit
+    poll_seconds: Positive = 0.2  # between looks at the other process's files
     # the trainer waits so long for a daemon that does not get on (lockstep, static pool)
-    deadline_seconds: float = Field(600.0, gt=0)
+    deadline_seconds: Positive = 600.0
     # after a signal to stop, a step is interrupted; 0: it is taken to its end
-    grace_seconds: float = Field(0.0, ge=0)
+    grace_seconds: NonNegative = 0.0
     # daemon: leave after so long without a living trainer; 0: stay
-    idle_exit_seconds: float = Field(0.0, ge=0)
+    idle_exit_seconds: NonNegative = 0.0
     # a checkpoint is also due after so long, or 20 times its own duration; 0: by steps alone
-    checkpoint_seconds: float = Field(120.0, ge=0)
-    step_limit: int = Field(0, ge=0)  # stop this start after so many steps; 0: none
-    steps_per_second: float = Field(0.0, ge=0)  # kind=simulated: pace; 0: as fast as it can
+    checkpoint_seconds: NonNegative = 120.0
+    step_limit: Count = 0  # stop this start after so many steps; 0: none
+    steps_per_second: NonNegative = 0.0  # kind=simulated: pace; 0: as fast as it can
     # from where on events are logged
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     # dashboards that each step is reported to; each needs its package
     report_to: tuple[Literal["wandb", "trackio", "mlflow", "tensorboard"], ...] = ()
     # a log's live part is closed above so many bytes; 0: never
-    log_part_bytes: int = Field(16_000_000, ge=0)
-    trace_bytes: int = Field(64_000_000, ge=0)  # traces/ keeps at most so many bytes; 0: no traces
-    trace_every: int = Field(10, ge=1)  # steps between traced ones
-    threads: int = Field(0, ge=0)  # torch threads; 0: torch's own choice
+    log_part_bytes: Count = 16_000_000
+    trace_bytes: Count = 64_000_000  # traces/ keeps at most so many bytes; 0: no traces
+    trace_every: AtLeastOne = 10  # steps between traced ones
+    threads: Count = 0  # torch threads; 0: torch's own choice
     # bf16: matrix products in bfloat16; auto: where a GPU is good at it
     precision: Literal["auto", "float32", "bf16"] = "auto"
-    micro_batch: int = Field(0, ge=0)  # sequences a backward pass; 0: the whole batch at once
+    micro_batch: Count = 0  # sequences a backward pass; 0: the whole batch at once
     endpoints: tuple[Endpoint, ...] = ()  # the language models that write
     # those that play tools, users and verifiers; none: those that write play, too
     players: tuple[Endpoint, ...] = ()
