@@ -10,7 +10,6 @@ import re
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -29,13 +28,13 @@ from rods.family.benchmarks.bfcl.harness import harness, right_answers, taken
 from rods.family.benchmarks.bfcl_single import source_text
 from rods.family.benchmarks.episodes import Maker, Unjudged
 from rods.family.benchmarks.folder import Episode, Form, Score, Settings
-from rods.files import read_toml
+from rods.files import module_table
 from rods.tasks import AnyTask, Task
 from rods.worlds import bfcl
 from rods.worlds.bfcl import wheel
 
 Decoded = Mapping[str, JsonMapping]  # one call: {name: {argument: value}}
-_TAKEN = read_toml(Path(__file__).with_suffix(".toml"))["taken"]
+_TAKEN = module_table(__file__, "matching.toml")["taken"]
 
 
 def allowed(
