@@ -6,9 +6,21 @@ from rods.config import Config
 from rods.errors import UserError
 
 
+def check_ahead(config: Config) -> None:
+    """Raises UserError where a batch is to be played during an update, and nobody can."""
+    served = config.operation.rollout_servers and config.policy.kind != "simulated"
+    if config.rollouts.ahead and not served:
+        raise UserError(
+            "a batch is to be played during the update before it, and the trainer plays it itself",
+            where="rollouts.ahead",
+            remedy="name a server in [[operation.rollout_servers]], or set it to 0",
+        )
+
+
 def split(config: Config, processes: int) -> tuple[int, int]:
     """Sequences a step, and those in one backward pass of one of `processes`. Raises UserError
-    where they do not come out even."""
+    where they do not come out even, and as `check_ahead`."""
+    check_ahead(config)
     sequences = config.training.batch_tasks * config.rollouts.rollouts_per_task
     if config.rollouts.refill and processes > 1:
         raise UserError(

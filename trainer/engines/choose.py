@@ -103,6 +103,7 @@ def rollout_engine(trainer: Any, run: Run, own: LocalEngine, ranks: Ranks) -> Ro
     def sync_weights() -> None:
         """Transfers the weights and tells every process their version. Raises InfrastructureError
         when the server does not take them."""
+        trainer.ahead.wait()  # it is played by one policy
         bring()  # in all processes
         served.version = ranks.together(give)
 
