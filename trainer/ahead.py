@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextvars import copy_context
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -26,7 +25,6 @@ from rods.episode.watchdog import Lanes
 from rods.files import read_regular
 from rods.trainer.engines.base import Sample
 from rods.trainer.policy import Batch
-from rods.trainer.ranks import Ranks
 
 FILE = "ahead.json"  # in the policy's folder of a checkpoint
 OLDER = 2  # a step's number less the last update in the weights that played it ahead
@@ -35,7 +33,7 @@ OLDER = 2  # a step's number less the last update in the weights that played it 
 @frozen
 class Played:
     """The samples of the batch with the content id `batch` (`Batch.hash`), played in so many
-    `seconds`: this process's part, in a checkpoint all of them."""
+    `seconds`."""
 
     batch: str
     seconds: float
@@ -46,10 +44,9 @@ _PLAYED = TypeAdapter(Played)
 
 
 class Ahead:
-    """What is ahead. Every method is called by all processes at once."""
+    """What is ahead; in one process (prerequisites.py)."""
 
-    def __init__(self, ranks: Ranks) -> None:
-        self.ranks = ranks
+    def __init__(self) -> None:
         self._playing: Future[Played] | None = None
         self._played: Played | None = None
         self._waited = 0.0  # seconds, for the latest
@@ -70,12 +67,11 @@ class Ahead:
         self._playing = self._thread.submit(copy_context().run, played)
 
     def wait(self) -> None:
-        """Returns once nobody plays any more, in any process. Raises what `play` has raised."""
+        """Returns once nobody plays any more. Raises what `play` has raised."""
         if self._playing is not None:
             began = time.monotonic()
             self._played = self._playing.result()
             self._playing = None
-            self.ranks.gathered([None])
             self._waited = round(time.monotonic() - began, 3)
 
     def taken(self, batch: Batch) -> tuple[JsonObject, list[Sample] | None]:
@@ -91,16 +87,11 @@ class Ahead:
     def save(self, folder: Path) -> None:
         """Waits for what is ahead and writes it into `folder`, unless the machinery broke in it."""
         self.wait()
-        if self._played is None:
-            return
-        samples = self.ranks.gathered(self._played.samples)
-        if self.ranks.first and all(sample.trace.end != "infrastructure" for sample in samples):
-            whole = replace(self._played, samples=samples)
-            (folder / FILE).write_bytes(_PLAYED.dump_json(whole, fallback=str))
+        played = self._played
+        if played and all(sample.trace.end != "infrastructure" for sample in played.samples):
+            (folder / FILE).write_bytes(_PLAYED.dump_json(played, fallback=str))
 
     def load(self, folder: Path) -> None:
         """Restores what `save` wrote, if it did. Raises OSError or ValueError for anything else."""
         if (folder / FILE).exists():
-            whole = _PLAYED.validate_json(read_regular(folder / FILE))
-            mine = self.ranks.part(len(whole.samples))
-            self._played = replace(whole, samples=whole.samples[mine])
+            self._played = _PLAYED.validate_json(read_regular(folder / FILE))

@@ -36,7 +36,6 @@ class Weights:
 
     def __post_init__(self) -> None:
         self.ranks.services = {
-            "save what is ahead": self.ahead.save,
             "gather": self.shards.gather,
             "save optimizer": self.shards.save_optimizer,
             "restore": self._restore,
@@ -45,7 +44,7 @@ class Weights:
 
     def save(self, folder: Path) -> None:
         """Writes the policy into the empty `folder` (rods.trainer.policy.Policy)."""
-        self.ranks.ask("save what is ahead", folder)
+        self.ahead.save(folder)
         self.ranks.ask("gather")
         self.ranks.ask("save optimizer", folder)
         save_plain(self.engine.model, folder)

@@ -107,7 +107,7 @@ class WeightTrainer(OwnTokenLoss, RunTrainer):
         how: sharding.Kind,
     ) -> None:
         self.engine = engine
-        self.ahead = Ahead(ranks)
+        self.ahead = Ahead()
         self.shards = sharding.Shards(
             how, engine.model, lambda: self.optimizer, lambda: self.model_wrapped, ranks.first
         )
@@ -138,10 +138,9 @@ class WeightTrainer(OwnTokenLoss, RunTrainer):
 
     def recorded(self) -> None:
         """Has the next batch played during the update, where that is to be (`rollouts.ahead`)."""
-        if self.config.rollouts.ahead:
-            batch = self.ranks.together(lambda: require_rank0(self.training).batch_ahead())
-            if batch is not None:
-                self.ahead.begin(batch, partial(super().rollouts, batch))
+        ahead = self.config.rollouts.ahead
+        if ahead and (batch := require_rank0(self.training).batch_ahead()):
+            self.ahead.begin(batch, partial(super().rollouts, batch))
 
     def rollouts(self, batch: Batch, before: int = 0) -> list[Sample]:
         self.ahead_of, played = self.ahead.taken(batch)

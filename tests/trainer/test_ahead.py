@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pytest
+import tomli_w
 import torch
 from safetensors.torch import load_file
 
@@ -206,30 +205,41 @@ def test_no_stop_changes_what_is_on_record(
 
 
 @pytest.mark.slow
-def test_a_stop_keeps_what_is_ahead_and_a_broken_batch_is_played_again(
+def test_a_checkpoint_keeps_what_is_ahead_unless_the_machinery_broke_in_it(
     tmp_path: Path, server: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("whole", "stopped", "broken"):
-        (tmp_path / name).mkdir()
-    whole = closed(trained(tmp_path / "whole", server))
-    once = {"operation": {"step_limit": 2}}
-    kept = trained(tmp_path / "stopped", server, **once).path
-    (file,) = kept.glob(f"checkpoints/step_00000002.a*/policy/{ahead.FILE}")
-    asked = len(server.asked)
-    monkeypatch.setattr(TrainingRun, "batch_ahead", lambda self: None)
-    with suppress(StopIteration):
-        trained(tmp_path / "stopped", server, operation={"step_limit": 1})
-    assert len(server.asked) == asked, "what was ahead is played again"
-    monkeypatch.undo()
-    del whole, file
+    begin = ahead.Ahead.begin
+    initial = deepcopy(server.initial)
+    found: dict[str, list[dict[str, Any]]] = {}
+    kept: dict[str, bool] = {}
+    asked: dict[str, int] = {}
+    for name in ("whole", "kept", "broken"):
+        folder = tmp_path / name
+        folder.mkdir()
+        server.model.load_state_dict(initial)
+        server.asked.clear()
+
+        def beginning(self: Any, batch: Any, play: Any, _name: str = name) -> None:
+            if (_name, batch.step) == ("broken", 3):
+                server.ends.append("abort")
+            begin(self, batch, play)
+
+        monkeypatch.setattr(ahead.Ahead, "begin", beginning)
+        if name != "whole":
+            run = trained(folder, server, operation={"step_limit": 2}, training={"steps": 3})
+            kept[name] = any(run.path.glob(f"checkpoints/step_00000002.a*/policy/{ahead.FILE}"))
+        found[name] = closed(trained(folder, server, training={"steps": 3}))
+        asked[name] = len(server.asked)
+    assert kept == {"kept": True, "broken": False}
+    assert found["kept"] == found["whole"]
+    assert asked["kept"] == asked["whole"] < asked["broken"]
+    assert [step["policy_step"] for step in found["broken"]] == [0, 0, 2]
 
 
 @pytest.mark.parametrize("kind", ["nano", "simulated"])
 def test_who_plays_alone_cannot_be_ahead(tmp_path: Path, kind: str) -> None:
     values = without(VALUES, "policy", "training") | {"policy": {"kind": kind}}
     file = tmp_path / "run.toml"
-    import tomli_w
-
     file.write_text(tomli_w.dumps(values))
     with pytest.raises(UserError, match=r"rollouts\.ahead.*\[\[operation\.rollout_servers\]\]"):
         main._start(tmp_path / "run", config=file)
