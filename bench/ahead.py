@@ -31,10 +31,11 @@ from rods.trainer.policy import Batch, Stopping
 from rods.trainer.training_run import TrainingRun
 from rods.worlds.sources import load_tasks
 
-LATENCY = 0.7  # seconds of a reply
+LATENCY = 2.0  # seconds of a reply
 BATCH = 2
-STEPS = 12
-QUICK = 5
+STEPS = 8
+QUICK = 3
+WORDS = 600  # about as many as nano has, all of them as likely where it has learnt nothing
 
 
 def measure(quick: bool) -> list[Figure]:
@@ -149,7 +150,7 @@ def _served() -> Iterator[str]:
             elif self.path.endswith("/completions"):
                 time.sleep(LATENCY)
                 tokens = [1, body["stop_token_ids"][0]]
-                drawn = {"token_logprobs": [-math.log(2000)] * len(tokens)}
+                drawn = {"token_logprobs": [-math.log(WORDS)] * len(tokens)}
                 choice = {"text": "", "finish_reason": "stop", "token_ids": tokens}
                 reply = {"choices": [{**choice, "logprobs": drawn}], "model": "nano"}
             content = orjson.dumps(reply)

@@ -9,6 +9,7 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import tomli_w
 import torch
@@ -22,6 +23,7 @@ from rods.canonical import without
 from rods.config import parse_config
 from rods.errors import UserError
 from rods.trainer import ahead, main, token_scores, trl_start
+from rods.trainer.advantages import AdvantageEstimate, Array
 from rods.trainer.engines.local import LocalEngine
 from rods.trainer.nano.warm_start import warm_started
 from rods.trainer.training_run import TrainingRun
@@ -48,10 +50,15 @@ VALUES: dict[str, Any] = {
         "kl": 0.0,
         "checkpoint_steps": 3,
         "deterministic": True,
-        "advantage_hook": "tests.trainer.runs:alternating",
+        "advantage_hook": f"{__name__}:uneven",
     },
     "curriculum": {"stages": [{"expand": False}]},
 }
+
+
+def uneven(estimate: AdvantageEstimate) -> Array:
+    """A policy that has learnt nothing earns nothing, and its server always writes the same."""
+    return np.linspace(-1.0, 2.0, estimate.advantages.size).reshape(estimate.advantages.shape)
 
 
 class Killed(BaseException):
@@ -137,7 +144,7 @@ def test_the_next_batch_is_played_while_the_weights_are_updated(
     ]
     assert [step["policy_step"] for step in closed(run)] == AHEAD
     assert len(server.loaded) == STEPS
-    assert verify(run).problems == []
+    assert verify(run.path).problems == []
 
 
 @pytest.mark.slow
