@@ -46,7 +46,7 @@ VALUES: dict[str, Any] = {
     "training": {
         "batch_tasks": 2,
         "steps": STEPS,
-        "learning_rate": 0.01,
+        "learning_rate": 0.001,
         "kl": 0.0,
         "checkpoint_steps": 3,
         "deterministic": True,
