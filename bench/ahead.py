@@ -60,9 +60,11 @@ def measure(quick: bool) -> list[Figure]:
 
 
 class _Timed(TrainingRun):
-    """A run whose updates take `update` seconds at least. `ended`: when each of them did."""
+    """A run whose updates take `update` seconds at least. `ended`: when each of them did;
+    `playing`: how long the rollouts of each step took."""
 
     update = 0.0
+    asked = 0.0
     recorded = 0.0
 
     def begin(self, *given: Any) -> Stopping | None:
@@ -122,8 +124,9 @@ def _step(url: str, steps: int, ahead: int, update: float) -> _Timed:
     config = parse_config(values, where="bench")
     with tempfile.TemporaryDirectory() as folder:
         made = create_run(Path(folder) / "run", config, load_tasks(config.data, Path(folder)))
-        with _Timed(made) as timed:
-            timed.update = update
+        timed = _Timed(made)
+        timed.update = update
+        with timed:
             trl_start.train(timed)
         return timed
 

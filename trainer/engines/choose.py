@@ -146,7 +146,7 @@ def compare(output: dict[str, torch.Tensor], ranks: Ranks) -> None:
         what = f"what vLLM drew lies {apart:.1f} nats a token from the policy: {why}"
         remedy = (
             "serve the folder of policy.model, with --logprobs-mode processed_logprobs; or, with "
-            "rollouts.ahead, lower training.learning_rate: an update may have moved the policy so far"
+            "rollouts.ahead, lower training.learning_rate: the update may have moved it so far"
         )
         raise UserError(what, where="operation.rollout_servers", remedy=remedy)
 
