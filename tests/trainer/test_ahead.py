@@ -95,11 +95,17 @@ def trained(folder: Path, state: Served, **changes: Any) -> Run:
 
 def closed(run: Run) -> list[dict[str, Any]]:
     """The closing record of each live step, with its groups, but for who wrote it and when."""
-    apart = "attempt", "time", "seq", "first"
+    apart = "attempt", "time", "seq", "first", "id", "crc"
     return [
         {**without(step.record, *apart), "groups": [group.as_json() for group in step.groups]}
         for step in RunState(Run.open(run.path)).steps()
     ]
+
+
+def learnt_by(run: Run) -> bytes:
+    """The weights of the last checkpoint."""
+    folder = max((run.path / "checkpoints").glob("step_*"))
+    return (folder / "policy" / "model.safetensors").read_bytes()
 
 
 @pytest.mark.slow
@@ -180,12 +186,15 @@ def test_a_token_counts_by_how_much_likelier_it_has_become(
 
 
 @pytest.mark.slow
+@pytest.mark.numeric
 def test_no_stop_changes_what_is_on_record(
     tmp_path: Path, server: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     initial = server.initial
     (tmp_path / "whole").mkdir()
-    whole = closed(trained(tmp_path / "whole", server))
+    run = trained(tmp_path / "whole", server)
+    whole = closed(run)
+    learnt = learnt_by(run)
     assert [step["policy_step"] for step in whole] == AHEAD
     before: dict[str, Any] = {
         name: getattr(TrainingRun, name)
@@ -208,7 +217,9 @@ def test_no_stop_changes_what_is_on_record(
         with pytest.raises(Killed):
             trained(folder, server)
         monkeypatch.setattr(TrainingRun, name, before[name])
-        assert closed(trained(folder, server)) == whole, (name, calls)
+        run = trained(folder, server)
+        assert closed(run) == whole, (name, calls)
+        assert learnt_by(run) == learnt, (name, calls)
 
 
 @pytest.mark.slow
