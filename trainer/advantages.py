@@ -125,6 +125,19 @@ def reweighted(estimate: AdvantageEstimate, hook: Hook | None) -> list[Array]:
     return by_rollout
 
 
+def padded(rows: Sequence[Array], width: int) -> Array:
+    """What `reweighted` gives as one array: a value a rollout, or where one of them has a value a
+    token, [rollouts, width]."""
+    if all(len(row) == 1 for row in rows):
+        return np.concatenate(rows)
+    return np.stack(
+        [
+            np.full(width, row[0]) if len(row) == 1 else np.pad(row, (0, width - len(row)))
+            for row in rows
+        ]
+    )
+
+
 def with_advantages(groups: Sequence[Group], advantages: Sequence[Array]) -> list[Group]:
     """The groups with each rollout's advantage as it is trained on, the mean over its tokens; 0 in
     groups that were replaced. `advantages` lists all rollouts of the others."""

@@ -24,13 +24,13 @@ from rods.buffers.run import runfolder
 from rods.buffers.run.creation import open_or_create
 from rods.buffers.run.run import Run
 from rods.commands import LIBRARIES, check_libraries
-from rods.config import PolicySettings, read_config
+from rods.config import Config, read_config
 from rods.errors import EXIT_OK, EXIT_REQUEUE, UserError
 from rods.extension import Door
 from rods.logs import log
 from rods.signals import StopRequest, ignore
 from rods.trainer.policy import TrainingStopped
-from rods.trainer.prerequisites import split
+from rods.trainer.prerequisites import check_ahead, split
 from rods.trainer.reporters import Reporters
 from rods.trainer.training_run import TrainingRun
 
@@ -69,16 +69,18 @@ def _start(run: Path, /, *, config: Path | None = None) -> int:
         config: configuration; creates the run if there is none
     """
     if config is not None:
-        _check(read_config(config).policy)  # before a run is made
+        _check(read_config(config))  # before a run is made
     with StopRequest() as request:
         opened = open_or_create(run, config)
         opened.check_environments()
-        _check(opened.config.policy)
+        _check(opened.config)
         return _train(opened, request)
 
 
-def _check(policy: PolicySettings) -> None:
+def _check(config: Config) -> None:
     """Refuses in a second what would be refused after the imports of torch and TRL."""
+    policy = config.policy
+    check_ahead(config)
     check_libraries(policy.kind)
     if policy.kind == "transformers":
         dialects.load(policy.dialect, folder=policy.model, family=policy.family)

@@ -12,6 +12,7 @@ from rods.episode.engine import Trace
 from rods.errors import UserError
 from rods.players import Players
 from rods.tasks import AnyTask
+from rods.trainer.ahead import Ahead
 from rods.trainer.engines.base import RolloutEngine
 from rods.trainer.engines.local import LocalEngine
 from rods.trainer.ranks import Ranks
@@ -31,6 +32,7 @@ class Weights:
     synchronise: Callable[[], None]
     shards: Shards
     ranks: Ranks
+    ahead: Ahead
 
     def __post_init__(self) -> None:
         self.ranks.services = {
@@ -42,6 +44,7 @@ class Weights:
 
     def save(self, folder: Path) -> None:
         """Writes the policy into the empty `folder` (rods.trainer.policy.Policy)."""
+        self.ahead.save(folder)
         self.ranks.ask("gather")
         self.ranks.ask("save optimizer", folder)
         save_plain(self.engine.model, folder)
@@ -81,6 +84,7 @@ class Weights:
                 self.shards.begin_optimizer()
             else:
                 self.shards.load_optimizer(folder)
+            self.ahead.load(folder)
         except (OSError, RuntimeError, KeyError, ValueError) as error:
             remedy = "remove that checkpoint folder; the run continues from the one before"
             if adopted:  # there is none before, and without it the run would train policy.model

@@ -6,9 +6,21 @@ from rods.config import Config
 from rods.errors import UserError
 
 
+def check_ahead(config: Config, processes: int = 1) -> None:
+    """Raises UserError where a batch is to be played during an update, and cannot."""
+    served = config.operation.rollout_servers and config.policy.kind != "simulated"
+    if config.rollouts.ahead and (processes > 1 or not served):
+        raise UserError(
+            "only a server plays a batch during the update before it, and only for one process",
+            where="rollouts.ahead",
+            remedy="set it to 0, or start one process, with [[operation.rollout_servers]]",
+        )
+
+
 def split(config: Config, processes: int) -> tuple[int, int]:
     """Sequences a step, and those in one backward pass of one of `processes`. Raises UserError
-    where they do not come out even."""
+    where they do not come out even, and as `check_ahead`."""
+    check_ahead(config, processes)
     sequences = config.training.batch_tasks * config.rollouts.rollouts_per_task
     if config.rollouts.refill and processes > 1:
         raise UserError(

@@ -166,6 +166,15 @@ class TrainingRun:
             except (DeadlineError, TrainingStopped):
                 self._save()
                 raise
+        self._outstanding = self._batch()
+        self._phase_began = time.monotonic()
+        return self._outstanding
+
+    def batch_ahead(self) -> Batch | None:
+        """After `record`: what `next_batch` will give; None where a merge or the end is first."""
+        return None if self.finished or self._cursor >= self._batches else self._batch()
+
+    def _batch(self) -> Batch:
         epoch = self._open_epoch
         pool = self.config.pool_slots
         step = self.step + 1
@@ -174,7 +183,7 @@ class TrainingRun:
             BatchSlot(index, task, "drawn")
             for index, task in enumerate(self.trainer_log.draw(step), start=pool)
         ]
-        self._outstanding = Batch(
+        return Batch(
             step=step,
             epoch=epoch.number,
             stage=epoch.stage,
@@ -186,8 +195,6 @@ class TrainingRun:
             dialect=self.config.policy.dialect,
             interface_inputs=self.trainer_log.state.interface_inputs(epoch.opened),
         )
-        self._phase_began = time.monotonic()
-        return self._outstanding
 
     def _slot(self, index: int, slot: EpochSlot) -> BatchSlot:
         return BatchSlot(index, self.trainer_log.task(slot.task_id), slot.role)
@@ -218,12 +225,13 @@ class TrainingRun:
         batch: Batch,
         groups: Sequence[Group],
         traces: Sequence[JsonMapping] = (),
-        **spent: int,
+        policy_step: int | None = None,
+        **spent: float,
     ) -> None:
         """Makes the groups of `batch` durable, one a slot in order, before the update that they
-        cause. `traces` are JSON objects, one a rollout, wanted when `batch.traced`; `spent` is what
-        the log says of the cost: rollouts, processes, tokens. Raises ValueError when the groups are
-        not those of the batch."""
+        cause. `traces` are JSON objects, one a rollout, wanted when `batch.traced`; `policy_step`:
+        as TrainerLog.write_step; `spent` is what the log says of the cost: rollouts, processes,
+        tokens. Raises ValueError when the groups are not those of the batch."""
         seconds = {
             "rollout_seconds": round(time.monotonic() - self._phase_began, 3),
             "update_seconds": self._update_seconds,
@@ -234,13 +242,13 @@ class TrainingRun:
             raise ValueError(
                 f"step {batch.step}: the groups are not those of the batch's slots, in order"
             )
-        self.trainer_log.write_step(batch.step, batch.epoch, groups)
+        self.trainer_log.write_step(batch.step, batch.epoch, groups, policy_step)
         self.run.keep_traces(batch.step, self.trainer_log.state.attempt, traces)
         self._outstanding = None
         self.step = batch.step
         self._cursor += 1
         self._steps_here += 1
-        self._log_step(batch, groups, **spent, **seconds)
+        self._log_step(batch, groups, **(seconds | spent))
         self._phase_began = time.monotonic()
 
     def after_update(self, update: Update | None = None) -> Stopping | None:
@@ -420,20 +428,14 @@ class TrainingRun:
         if now - self._logged < LOG_SECONDS and self._steps_here > TRIAL:
             return
         self._logged = now
-        rewards = [
-            rollout.reward
-            for group in groups
-            for rollout in group.rollouts
-            if rollout.reward is not None
-        ]
-        informative = sum(group.disagrees for group in groups)
-        mean = round(math.fsum(rewards) / len(rewards), 4) if rewards else None
+        rollouts = [rollout for group in groups for rollout in group.rollouts]
+        rewards = [rollout.reward for rollout in rollouts if rollout.reward is not None]
         log.info(
             "step",
             step=batch.step,
             epoch=batch.epoch,
-            reward=mean,
-            informative=informative,
+            reward=round(math.fsum(rewards) / len(rewards), 4) if rewards else None,
+            informative=sum(group.disagrees for group in groups),
             groups=len(groups),
             **spent,
         )

@@ -3,9 +3,9 @@ version of TRL is pinned).
 
 TRL owns the loop, so a run is driven from inside it. TRL's dataset is a fixed list of slot numbers;
 which task fills a slot is the run's business. For every batch: `rollout_func` asks the run for the
-next batch and rolls it out; `_calculate_rewards` hands the groups to the run, which makes them
-durable *before* the update, and estimates the advantages; when the update is done the callback lets
-the run take its checkpoint.
+next batch, rolls it out, and hands the groups to the run, which makes them durable *before* the
+update; the advantages are estimated there. When the update is done the callback lets the run take
+its checkpoint.
 
 Several processes (`accelerate launch`) roll out and train equal parts of each batch. The first
 alone has the run; `ranks.together` works there and gives the result to all. Draws are keyed by a
@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import torch
 from datasets import Dataset
 from transformers import PrinterCallback, TrainerCallback
@@ -43,8 +42,7 @@ def require_rank0(training: TrainingRun | None) -> TrainingRun:
 
 class RunTrainer(GRPOTrainer):  # type: ignore[misc]
     """TRL's trainer with its batches, rewards and advantages taken from a run. A subclass
-    (rods.trainer.trl_start) sets `rollout_engine` and `weights`, and defines `synchronise` and
-    `measured`."""
+    (rods.trainer.trl_start) sets `rollout_engine` and `weights`, and defines what is not here."""
 
     rollout_engine: RolloutEngine
     weights: Policy
@@ -61,6 +59,8 @@ class RunTrainer(GRPOTrainer):  # type: ignore[misc]
         settings = run.config.training
         self.hook = advantages.load_hook(settings.advantage_hook)
         self.batch: Batch | None = None
+        # how it was played, where that was ahead: `policy_step`, and seconds for the log
+        self.ahead_of: JsonObject = {}
         # what TRL trains on in this process: samples, and of each its advantages
         self.samples: list[Sample] = []
         self.rollout_advantages: list[advantages.Array] = []
@@ -87,6 +87,10 @@ class RunTrainer(GRPOTrainer):  # type: ignore[misc]
         """Gives the rollout engine the current weights."""
         raise NotImplementedError
 
+    def recorded(self) -> None:
+        """Called once the step is on record, before its update."""
+        raise NotImplementedError
+
     def measured(self) -> Update:
         """What the update that was just done has shown."""
         raise NotImplementedError
@@ -106,14 +110,12 @@ class RunTrainer(GRPOTrainer):  # type: ignore[misc]
     def _calculate_rewards(
         self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any
     ) -> torch.Tensor:
-        samples = self.ranks.gathered(self.samples)
-        rewards, values = self.ranks.together(lambda: self._record(samples))
-        self.rollout_advantages = values[self.ranks.part(len(samples))]
-        return torch.tensor(
-            rewards.reshape(-1, 1), dtype=torch.float32, device=self.accelerator.device
-        )
+        return self._tensor(self.rewards.reshape(-1, 1))
 
-    def _record(self, samples: Sequence[Sample]) -> tuple[advantages.Array, list[advantages.Array]]:
+    def _tensor(self, values: advantages.Array) -> torch.Tensor:
+        return torch.tensor(values, dtype=torch.float32, device=self.accelerator.device)
+
+    def record(self, samples: Sequence[Sample]) -> tuple[advantages.Array, list[advantages.Array]]:
         """Makes the groups of the whole step durable. Returns the rewards and the advantages of
         the rollouts that are trained on, those of replaced groups left out. `samples` are those of
         all processes; where steps may be refilled, those in `refilled` stand in their place."""
@@ -139,6 +141,7 @@ class RunTrainer(GRPOTrainer):  # type: ignore[misc]
             batch,
             groups,
             traces,
+            **self.ahead_of,
             rollouts=len(samples),
             processes=self.ranks.count,
             read_tokens=all_tokens - own_tokens,
@@ -146,22 +149,26 @@ class RunTrainer(GRPOTrainer):  # type: ignore[misc]
         )
         return estimate.rewards.ravel(), values
 
-    def jobs(self, batch: Batch) -> list[Any]:
-        """The episodes of a batch, for the engine."""
-        return self.players.jobs(batch.tasks, self.config, batch.rules, batch.interface)
+    def rollouts(self, batch: Batch, before: int = 0) -> list[Sample]:
+        """Rolls out this process's part of a batch, behind so many rollouts of its step."""
+        jobs = self.players.jobs(batch.tasks, self.config, batch.rules, batch.interface)
+        mine = self.ranks.part(len(jobs))
+        seed = keyed_random(self.config.random_seeds.rollouts, "rollouts", batch.step)
+        return self.rollout_engine.rollouts(
+            jobs[mine], random_seed=seed.getrandbits(63), first=before + mine.start
+        )
 
     def _groups(self, batch: Batch, samples: Sequence[Sample]) -> list[Group]:
         traces = [sample.trace for sample in samples]
         return batches.groups(batch, batches.by_slot(batch, traces), self.config, self.players)
 
-    def roll_out_refilling(self, batch: Batch, random_seed: int) -> None:
+    def roll_out_refilling(self, batch: Batch) -> None:
         """Rolls out a batch and the rounds that refill it (one process does: prerequisites.py);
         sets `samples` to those of the groups that are not replaced, as many as the batch has."""
         every: list[Sample] = []
 
         def play(further: Batch) -> list[Group]:
-            jobs = self.jobs(further)
-            samples = self.rollout_engine.rollouts(jobs, random_seed=random_seed, first=len(every))
+            samples = self.rollouts(further, len(every))
             every.extend(samples)
             return self._groups(further, samples)
 
@@ -178,16 +185,8 @@ class RunTrainer(GRPOTrainer):  # type: ignore[misc]
         if "old_per_token_logps" in output:
             # the loss scores the policy's own tokens alone, with 0 elsewhere (OwnTokenLoss)
             output["old_per_token_logps"] *= output["tool_mask"]
-        width = output["completion_ids"].shape[1]
-        rows = [
-            np.pad(row, (0, width - len(row))) if len(row) > 1 else np.full(width, row[0])
-            for row in self.rollout_advantages
-        ]
-        per_token = any(len(row) > 1 for row in self.rollout_advantages)
-        values = np.stack(rows) if per_token else np.concatenate(self.rollout_advantages)
-        output["advantages"] = torch.tensor(
-            values, dtype=torch.float32, device=self.accelerator.device
-        )
+        values = advantages.padded(self.rollout_advantages, output["completion_ids"].shape[1])
+        output["advantages"] = self._tensor(values)
         return output
 
 
@@ -230,23 +229,23 @@ def _roll_out(prompts: list[str], trainer: RunTrainer) -> JsonObject:
         trainer.synchronise()
     trainer.batch = batch = ranks.together(lambda: require_rank0(trainer.training).next_batch())
     ranks.agree(batch.hash())
-    jobs = trainer.jobs(batch)
-    mine = ranks.part(len(jobs))
     count = config.rollouts.rollouts_per_task
-    if prompts != [str(slot.index) for slot in batch.slots for _ in range(count)][mine]:
+    asked = [str(slot.index) for slot in batch.slots for _ in range(count)]
+    if prompts != asked[ranks.part(len(asked))]:
         raise RuntimeError("TRL asked for other slots than the batch's: its sampler has changed")
-    seed = keyed_random(config.random_seeds.rollouts, "rollouts", batch.step).getrandbits(63)
     # What a step draws depends on nothing that was drawn before it: a start has no past to restore,
     # and TRL may draw while it begins.
     torch.manual_seed(
         keyed_random(config.random_seeds.policy, "step", batch.step, ranks.index).getrandbits(63)
     )
     if config.rollouts.refill:
-        trainer.roll_out_refilling(batch, seed)
+        trainer.roll_out_refilling(batch)
     else:
-        trainer.samples = trainer.rollout_engine.rollouts(
-            jobs[mine], random_seed=seed, first=mine.start
-        )
+        trainer.samples = trainer.rollouts(batch)
+    played = ranks.gathered(trainer.samples)
+    trainer.rewards, values = ranks.together(lambda: trainer.record(played))
+    trainer.rollout_advantages = values[ranks.part(len(played))]
+    trainer.recorded()
     samples = trainer.samples
     end = trainer.end
     return {

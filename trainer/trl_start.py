@@ -11,6 +11,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +25,12 @@ from rods.buffers.run.run import Run
 from rods.gates.ground_truth import Room
 from rods.logs import log
 from rods.trainer import fit, sharding, torch_settings
+from rods.trainer.ahead import Ahead
 from rods.trainer.chat import Chat
+from rods.trainer.engines.base import Sample
 from rods.trainer.engines.choose import compare, rollout_engine, vllm_arguments
 from rods.trainer.engines.local import LocalEngine
+from rods.trainer.policy import Batch
 from rods.trainer.policy_weights import Weights
 from rods.trainer.prerequisites import split
 from rods.trainer.ranks import Ranks
@@ -103,6 +107,7 @@ class WeightTrainer(OwnTokenLoss, RunTrainer):
         how: sharding.Kind,
     ) -> None:
         self.engine = engine
+        self.ahead = Ahead()
         self.shards = sharding.Shards(
             how, engine.model, lambda: self.optimizer, lambda: self.model_wrapped, ranks.first
         )
@@ -115,7 +120,14 @@ class WeightTrainer(OwnTokenLoss, RunTrainer):
             # what TRL does with a policy that is not spread
             engine.model.to(self.accelerator.device)
         self.weights = Weights(
-            run.config, run.players, engine, rollout, self.synchronise, self.shards, ranks
+            run.config,
+            run.players,
+            engine,
+            rollout,
+            self.synchronise,
+            self.shards,
+            ranks,
+            self.ahead,
         )
 
     def synchronise(self) -> None:
@@ -123,6 +135,16 @@ class WeightTrainer(OwnTokenLoss, RunTrainer):
             self.vllm_generation.sync_weights()
         else:
             self.shards.gather()
+
+    def recorded(self) -> None:
+        """Has the next batch played during the update, where that is to be (`rollouts.ahead`)."""
+        ahead = self.config.rollouts.ahead
+        if ahead and (batch := require_rank0(self.training).batch_ahead()):
+            self.ahead.begin(batch, partial(super().rollouts, batch))
+
+    def rollouts(self, batch: Batch, before: int = 0) -> list[Sample]:
+        self.ahead_of, played = self.ahead.taken(batch)
+        return super().rollouts(batch, before) if played is None else played
 
     def create_optimizer(self, model: Any = None) -> Any:
         """The run's optimizer over all trained parameters."""

@@ -227,7 +227,9 @@ def _forecast(figures: Figures, config: Config, processes: int, gpus: int, rates
             learnt * (read + generated) * training.passes / speed / processes if speed else None
         )
         figures.add("seconds of an update", update, rate=speed, known=source, processes=processes)
-        hours = rolling and update and training.steps * (rolling + update) / 3600
+        if rolling and update:
+            step = max(rolling, update) if rollouts.ahead else rolling + update
+            hours = training.steps * step / 3600
         figures.add("hours", hours)
         if servers:
             figures.add(

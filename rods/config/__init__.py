@@ -186,6 +186,11 @@ class Config(Section):
                 'training.advantage_baseline to "group" or "leave_one_out", and let no tasks be '
                 "drawn for a step"
             )
+        if self.rollouts.ahead and (self.rollouts.refill or training.engine_correction == "none"):
+            raise ValueError(
+                "rollouts.ahead = 1 plays a step's batch at once, by older weights: set "
+                "rollouts.refill to 0, and training.engine_correction to anything but none"
+            )
         return self
 
     @property

@@ -95,6 +95,8 @@ class Rollouts(Section):
     # most rounds in which a step rolls out other tasks in place of groups with equal rewards (DAPO,
     # arXiv 2503.14476); 0: none
     refill: Count = 0
+    # 1: the rollout server plays the next batch while the weights are updated; `rods-train` alone
+    ahead: int = Field(0, ge=0, le=1)
     max_steps: AtLeastOne = 20  # replies a turn (BFCL's limit)
     max_reply_tokens: AtLeastOne = 512  # longer replies end the episode as cut (`length`)
     # prompt and answers of an episode (002: 8,192 + 4,096)

@@ -14,6 +14,7 @@ from rods.config import parse_config
 from rods.environments.loading import Environments
 from rods.errors import UserError
 from rods.players import Players
+from rods.trainer.ahead import Ahead
 from rods.trainer.engines.local import LocalEngine
 from rods.trainer.nano import model as network
 from rods.trainer.policy_weights import Weights
@@ -36,6 +37,7 @@ def weights(model: Any) -> Weights:
         lambda: None,
         Shards("whole", model, lambda: optimizer, lambda: model, True),
         ranks,
+        Ahead(),
     )
 
 

@@ -103,6 +103,7 @@ def rollout_engine(trainer: Any, run: Run, own: LocalEngine, ranks: Ranks) -> Ro
     def sync_weights() -> None:
         """Transfers the weights and tells every process their version. Raises InfrastructureError
         when the server does not take them."""
+        trainer.ahead.wait()  # it is played by one policy
         bring()  # in all processes
         served.version = ranks.together(give)
 
@@ -143,7 +144,10 @@ def compare(output: dict[str, torch.Tensor], ranks: Ranks) -> None:
     if apart > UNLIKE:
         why = "it serves other weights, or reports raw log-probabilities"
         what = f"what vLLM drew lies {apart:.1f} nats a token from the policy: {why}"
-        remedy = "serve the folder of policy.model, with --logprobs-mode processed_logprobs"
+        remedy = (
+            "serve the folder of policy.model, with --logprobs-mode processed_logprobs; or, with "
+            "rollouts.ahead, lower training.learning_rate: the update may have moved it so far"
+        )
         raise UserError(what, where="operation.rollout_servers", remedy=remedy)
 
 
