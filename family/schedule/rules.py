@@ -23,12 +23,13 @@ Share = Annotated[float, Field(ge=0.0, le=1.0)]
 #: tried again; it is seen anew on a plateau; all are drawn alike
 Role = Literal["target", "unseen", "retest", "profile", "uniform"]
 ROLES: tuple[Role, ...] = get_args(Role)
-Retired = Literal["", "mastered", "too_hard"]
+Retired = Literal["", "mastered", "too_hard", "stuck"]
 MILLION = 1_000_000
 PRIOR = 2.0  # rollouts that the domain's mean counts as
 PROFILED = 0.5  # of a batch, while tasks are seen anew
 SPREADS = 1.0  # standard deviations of an estimate by which a task may be nearer to the target
-SHARPNESS = 6  # of the preference for what is near the target
+STUCK = 2.0  # standard deviations of a gain that a task gets the benefit of
+SHARPNESS = 3  # of the preference for what is near the target
 
 
 class Rules(Section):
@@ -53,9 +54,12 @@ class Rules(Section):
     #: the least share of tasks that were never seen, as long as there are
     unseen: Share = 0.1
     #: the least share of retired tasks that are tried again, the longest unseen first
-    retests: Share = 0.05
-    #: groups in a row beyond a bound after which a task is retired; 0: none is
-    retire_groups: NonNegativeInt = 2
+    retests: Share = 0.03
+    #: rollouts, of groups in a row beyond a bound, after which a task is retired; 0: none is
+    retire_rollouts: NonNegativeInt = 8
+    #: groups in the window from which on a task is retired that gains less than the others; 0:
+    #: none is
+    stuck_groups: NonNegativeInt = 6
     #: from this mean reward on a group is mastered
     mastered_from: Share = 1.0
     #: up to this mean reward a group is too hard
@@ -141,6 +145,9 @@ class Standings:
         self.busy: dict[int, tuple[str, ...]] = {}  # step → its tasks, drawn and not rewarded
         # step → what tasks seen again have gained, in millionths, and how many they are
         self.gains: dict[int, tuple[int, int]] = {}
+        # step → of retired tasks that were tried again, what they were retired as, and whether
+        # their rollouts disagreed
+        self.tried: dict[int, list[tuple[Retired, bool]]] = {}
         self.profiled = 0  # the step from which on all are seen anew
 
     def draw(self, step: int, tasks: Sequence[str]) -> None:
@@ -154,13 +161,19 @@ class Standings:
         """`step` earned this; steps before it that have earned nothing yet are waited for no
         longer."""
         gain: list[int] = []
+        tried: list[tuple[Retired, bool]] = []
         for task, seen in groups:
             standing = self.tasks[task]
+            if standing.retired:
+                tried.append((standing.retired, not self._beyond(seen)))
             if standing.step:
                 gain.append(seen.mean - standing.latest)
             self._count(standing, step, seen)
         self.busy = {each: tasks for each, tasks in self.busy.items() if each > step}
         self.gains[step] = sum(gain), len(gain)
+        self.tried[step] = tried
+        oldest = step - self.rules.window
+        self.tried = {each: again for each, again in self.tried.items() if each > oldest}
         every = self.rules.plateau_steps
         self.gains = {each: gained for each, gained in self.gains.items() if each > step - every}
         if every and step >= self.profiled + 2 * every and len(self.gains) == every:
@@ -177,15 +190,42 @@ class Standings:
         standing.groups = [*(old for old in standing.groups if old.policy_step > oldest), seen]
         standing.latest = seen.mean
         standing.step = step
-        beyond: Retired = ""
-        if seen.mean >= self.rules.mastered_from * MILLION:
-            beyond = "mastered"
-        elif seen.mean <= self.rules.too_hard_to * MILLION:
-            beyond = "too_hard"
-        standing.in_a_row = standing.in_a_row + 1 if beyond == standing.beyond else 1
+        beyond = self._beyond(seen)
+        standing.in_a_row = seen.valid + (standing.in_a_row if beyond == standing.beyond else 0)
         standing.beyond = beyond
-        enough = 0 < self.rules.retire_groups <= standing.in_a_row
+        enough = 0 < self.rules.retire_rollouts <= standing.in_a_row
         standing.retired = beyond if enough else ""
+        if not beyond and self._stuck(standing.groups):
+            standing.retired = "stuck"
+
+    def _beyond(self, seen: Seen) -> Retired:
+        """The bound beyond which a group lies."""
+        if seen.mean >= self.rules.mastered_from * MILLION:
+            return "mastered"
+        return "too_hard" if seen.mean <= self.rules.too_hard_to * MILLION else ""
+
+    def returns(self, retired: Retired) -> float:
+        """How likely one that was retired so is worth another try: the share of those that were
+        tried inside the window, among them two more of which one was."""
+        again = [back for tried in self.tried.values() for kind, back in tried if kind == retired]
+        return (sum(again) + 1) / (len(again) + 2)
+
+    def _stuck(self, groups: Sequence[Seen]) -> bool:
+        """Whether the later half of a task's groups is better than the earlier one by clearly less
+        than what other tasks gain in as many groups."""
+        if not 0 < self.rules.stuck_groups <= len(groups):
+            return False
+        half = len(groups) // 2
+        early, late = (
+            (sum(seen.valid for seen in part), sum(seen.total for seen in part))
+            for part in (groups[:half], groups[-half:])
+        )
+        gain = late[1] / late[0] - early[1] / early[0]
+        mean = (early[1] + late[1]) / (early[0] + late[0]) / MILLION
+        spread = MILLION * math.sqrt(mean * (1 - mean) * (1 / early[0] + 1 / late[0]))
+        count = sum(again for _, again in self.gains.values())
+        usual = sum(gained for gained, _ in self.gains.values()) / max(1, count)
+        return rounded(gain + STUCK * spread - usual * (len(groups) - half)) < 0
 
     def estimate(self, task: str, step: int) -> tuple[float, float]:
         """The task's pass rate before the update `step`, and its standard deviation."""
@@ -259,7 +299,11 @@ def _of_domain(
 
     by_chance = sorted(free, key=lambda task: (order[task], task))
     longest = sorted(by_chance, key=lambda task: tasks[task].step)
-    retired = [task for task in longest if tasks[task].retired]
+    worth = {kind: standings.returns(kind) for kind in get_args(Retired)}
+    retired = sorted(
+        (task for task in by_chance if tasks[task].retired),
+        key=lambda task: -rounded((step - tasks[task].step) * worth[tasks[task].retired]),
+    )
     if standings.profiling(step):
         due = [task for task in longest if 0 < tasks[task].step <= standings.profiled]
         take(due, floor(PROFILED, "profile"), "profile")
