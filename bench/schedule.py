@@ -194,7 +194,9 @@ def measure(quick: bool) -> list[Figure]:
     for extremes, where, reach in ((True, "half", 1.25), (False, "none", 0.97)):
         for family in FAMILIES:
             areas = {
-                name: fmean(area(family, extremes, seed, kind) for seed in range(2 if quick else SEEDS))
+                name: fmean(
+                    area(family, extremes, seed, kind) for seed in range(2 if quick else SEEDS)
+                )
                 for name, kind in TRAINERS.items()
             }
             for name in ("schedule", "refill", "last mean"):

@@ -22,7 +22,6 @@ Share = Annotated[float, Field(ge=0.0, le=1.0)]
 #: why a task is in a batch: its estimate is near the target; it was never seen; it is retired and
 #: tried again; it is seen anew on a plateau; all are drawn alike
 Role = Literal["target", "unseen", "retest", "profile", "uniform"]
-ROLES: tuple[Role, ...] = get_args(Role)
 Retired = Literal["", "mastered", "too_hard", "stuck"]
 MILLION = 1_000_000
 PRIOR = 2.0  # rollouts that the domain's mean counts as
