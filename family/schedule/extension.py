@@ -12,8 +12,8 @@ PROVIDES: "Provides" = {
         "rewarded": ("attempt", "step"),
     },
     "record_shapes": {
-        "schedule": {"rules": "object", "tasks": "id"},
-        "scheduled": {"attempt": "count", "step": "positive", "tasks": ["text"], "roles": ["text"]},
+        "schedule": {"rules": "object", "domains": {"*": "text"}},
+        "scheduled": {"attempt": "count", "step": "positive", "tasks": [["text"]]},
         "rewarded": {
             "attempt": "count",
             "step": "positive",

@@ -11,7 +11,8 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Literal, NamedTuple, get_args
+from itertools import islice
+from typing import Annotated, NamedTuple
 
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
@@ -19,10 +20,6 @@ from rods.canonical import canonical, rounded
 from rods.section import Section
 
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
-#: why a task is in a batch: its estimate is near the target; it was never seen; it is retired and
-#: tried again; it is seen anew on a plateau; all are drawn alike
-Role = Literal["target", "unseen", "retest", "profile", "uniform"]
-Retired = Literal["", "mastered", "too_hard", "stuck"]
 MILLION = 1_000_000
 PRIOR = 2.0  # rollouts that the domain's mean counts as
 PROFILED = 0.5  # of a batch, while tasks are seen anew
@@ -52,35 +49,25 @@ class Rules(Section):
     window: PositiveInt = 60
     #: the least share of tasks that were never seen, as long as there are
     unseen: Share = 0.1
-    #: the least share of retired tasks that are tried again, the longest unseen first
+    #: the least share of retired tasks that are tried again
     retests: Share = 0.03
     #: rollouts, of groups in a row beyond a bound, after which a task is retired; 0: none is
     retire_rollouts: NonNegativeInt = 8
-    #: groups in the window from which on a task is retired that gains less than the others; 0:
-    #: none is
-    stuck_groups: NonNegativeInt = 6
     #: from this mean reward on a group is mastered
     mastered_from: Share = 1.0
     #: up to this mean reward a group is too hard
     too_hard_to: Share = 0.0
-    #: steps in which tasks seen again have hardly gained, after which all are seen anew; 0: never
-    plateau_steps: NonNegativeInt = 40
-    #: the mean gain of a task seen again at which that is no plateau
+    #: groups in the window from which on a task is retired that gains less than others; 0: none is
+    stuck_groups: NonNegativeInt = 6
+    #: what a task seen again has gained at least, on average over a window, or all are seen anew
     plateau_gain: float = 0.005
-    #: share of a batch by domain; others get what is left
+    #: share of all draws by domain; any domain gets what is left
     shares: Mapping[str, Share] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _check(self) -> "Rules":
-        low, high = self.reward_range
-        if not (math.isfinite(high - low) and low < high):
-            raise ValueError(f"reward_range {self.reward_range}: give lowest and highest reward")
-        if sum(self.shares.values()) > 1 + 1e-9:
-            raise ValueError(f"shares are {sum(self.shares.values()):g} together; 1 at most")
-        if self.unseen + self.retests > 1:
-            raise ValueError("unseen and retests are more than a batch together")
-        if not self.too_hard_to < self.mastered_from:
-            raise ValueError("too_hard_to lies below mastered_from")
+        if sum(self.shares.values()) > 1.000001:
+            raise ValueError("shares are more than 1 together")
         return self
 
     def target_at(self, step: int) -> float:
@@ -106,30 +93,26 @@ class Seen(NamedTuple):
 
 @dataclass(slots=True)
 class Standing:
-    """What a task has earned: its groups inside the window, oldest first, its latest mean (in
-    millionths), the step of that (0: never seen), how many groups in a row were beyond a bound, and
-    the bound."""
+    """What a task has earned."""
 
     domain: str
-    groups: list[Seen] = field(default_factory=list)
-    latest: int = 0
-    step: int = 0
-    beyond: Retired = ""
-    in_a_row: int = 0
-    retired: Retired = ""
+    groups: list[Seen] = field(default_factory=list)  # inside the window, oldest first
+    latest: int = 0  # mean, in millionths
+    step: int = 0  # of that; 0: never seen
+    beyond: str = ""  # the bound beyond which its latest groups are
+    in_a_row: int = 0  # their rollouts
+    retired: str = ""  # as "mastered", "too_hard" or "stuck"
     drawn: int = 0
 
 
-@dataclass(slots=True)
-class Domain:
-    """Of the tasks seen: how many, and the sum of their latest means, in millionths."""
+class SeenAgain(NamedTuple):
+    """A task was seen again: what it was retired as, what it gained, and whether its rollouts
+    disagree."""
 
-    seen: int = 0
-    total: int = 0
-
-    @property
-    def mean(self) -> float:
-        return self.total / (self.seen * MILLION) if self.seen else 0.5
+    step: int
+    retired: str
+    gain: int
+    disagrees: bool
 
 
 class Standings:
@@ -139,19 +122,14 @@ class Standings:
         """`domains`: of each task, in the order given."""
         self.rules = rules
         self.tasks = {task: Standing(domain) for task, domain in domains.items()}
-        self.domains = {name: Domain() for name in domains.values()}
-        self.drawn: dict[str, int] = dict.fromkeys(self.domains, 0)
-        self.busy: dict[int, tuple[str, ...]] = {}  # step → its tasks, drawn and not rewarded
-        # step → what tasks seen again have gained, in millionths, and how many they are
-        self.gains: dict[int, tuple[int, int]] = {}
-        # step → of retired tasks that were tried again, what they were retired as, and whether
-        # their rollouts disagreed
-        self.tried: dict[int, list[tuple[Retired, bool]]] = {}
+        self.drawn: Counter[str] = Counter()  # by domain
+        self.busy: dict[int, Sequence[str]] = {}  # step → its tasks, drawn and not rewarded
+        self.again: list[SeenAgain] = []  # inside the window
         self.profiled = 0  # the step from which on all are seen anew
 
     def draw(self, step: int, tasks: Sequence[str]) -> None:
         """`step` was drawn."""
-        self.busy[step] = tuple(tasks)
+        self.busy[step] = tasks
         for task in tasks:
             self.tasks[task].drawn += 1
             self.drawn[self.tasks[task].domain] += 1
@@ -159,55 +137,36 @@ class Standings:
     def observe(self, step: int, groups: Iterable[tuple[str, Seen]]) -> None:
         """`step` earned this; steps before it that have earned nothing yet are waited for no
         longer."""
-        gain: list[int] = []
-        tried: list[tuple[Retired, bool]] = []
+        window = self.rules.window
+        self.busy = {each: tasks for each, tasks in self.busy.items() if each > step}
+        self.again = [again for again in self.again if again.step > step - window]
         for task, seen in groups:
             standing = self.tasks[task]
-            if standing.retired:
-                tried.append((standing.retired, not self._beyond(seen)))
+            beyond = self._beyond(seen)
             if standing.step:
-                gain.append(seen.mean - standing.latest)
-            self._count(standing, step, seen)
-        self.busy = {each: tasks for each, tasks in self.busy.items() if each > step}
-        self.gains[step] = sum(gain), len(gain)
-        self.tried[step] = tried
-        oldest = step - self.rules.window
-        self.tried = {each: again for each, again in self.tried.items() if each > oldest}
-        every = self.rules.plateau_steps
-        self.gains = {each: gained for each, gained in self.gains.items() if each > step - every}
-        if every and step >= self.profiled + 2 * every and len(self.gains) == every:
-            count = sum(again for _, again in self.gains.values())
-            total = sum(gained for gained, _ in self.gains.values())
-            if count and total < count * self.rules.plateau_gain * MILLION:
-                self.profiled = step
+                gain = seen.mean - standing.latest
+                self.again.append(SeenAgain(step, standing.retired, gain, not beyond))
+            oldest = seen.policy_step - window
+            standing.groups = [*(old for old in standing.groups if old.policy_step > oldest), seen]
+            standing.latest = seen.mean
+            standing.step = step
+            standing.in_a_row = seen.valid + standing.in_a_row * (beyond == standing.beyond)
+            standing.beyond = beyond
+            enough = 0 < self.rules.retire_rollouts <= standing.in_a_row
+            stuck = "stuck" if self._stuck(standing.groups) else ""
+            standing.retired = beyond if beyond and enough else "" if beyond else stuck
+        if step >= self.profiled + 2 * window and self._gain() < self.rules.plateau_gain * MILLION:
+            self.profiled = step
 
-    def _count(self, standing: Standing, step: int, seen: Seen) -> None:
-        domain = self.domains[standing.domain]
-        domain.seen += not standing.step
-        domain.total += seen.mean - standing.latest
-        oldest = seen.policy_step - self.rules.window
-        standing.groups = [*(old for old in standing.groups if old.policy_step > oldest), seen]
-        standing.latest = seen.mean
-        standing.step = step
-        beyond = self._beyond(seen)
-        standing.in_a_row = seen.valid + (standing.in_a_row if beyond == standing.beyond else 0)
-        standing.beyond = beyond
-        enough = 0 < self.rules.retire_rollouts <= standing.in_a_row
-        standing.retired = beyond if enough else ""
-        if not beyond and self._stuck(standing.groups):
-            standing.retired = "stuck"
-
-    def _beyond(self, seen: Seen) -> Retired:
+    def _beyond(self, seen: Seen) -> str:
         """The bound beyond which a group lies."""
         if seen.mean >= self.rules.mastered_from * MILLION:
             return "mastered"
         return "too_hard" if seen.mean <= self.rules.too_hard_to * MILLION else ""
 
-    def returns(self, retired: Retired) -> float:
-        """How likely one that was retired so is worth another try: the share of those that were
-        tried inside the window, among them two more of which one was."""
-        again = [back for tried in self.tried.values() for kind, back in tried if kind == retired]
-        return (sum(again) + 1) / (len(again) + 2)
+    def _gain(self) -> float:
+        """Of a task that is seen again, on average over the window, in millionths."""
+        return sum(again.gain for again in self.again) / max(1, len(self.again))
 
     def _stuck(self, groups: Sequence[Seen]) -> bool:
         """Whether the later half of a task's groups is better than the earlier one by clearly less
@@ -215,125 +174,114 @@ class Standings:
         if not 0 < self.rules.stuck_groups <= len(groups):
             return False
         half = len(groups) // 2
-        early, late = (
-            (sum(seen.valid for seen in part), sum(seen.total for seen in part))
-            for part in (groups[:half], groups[-half:])
-        )
-        gain = late[1] / late[0] - early[1] / early[0]
-        mean = (early[1] + late[1]) / (early[0] + late[0]) / MILLION
-        spread = MILLION * math.sqrt(mean * (1 - mean) * (1 / early[0] + 1 / late[0]))
-        count = sum(again for _, again in self.gains.values())
-        usual = sum(gained for gained, _ in self.gains.values()) / max(1, count)
-        return rounded(gain + STUCK * spread - usual * (len(groups) - half)) < 0
+        spread = 0.0
+        means = []
+        for part in (groups[:half], groups[-half:]):
+            valid = sum(seen.valid for seen in part)
+            means.append(sum(seen.total for seen in part) / valid / MILLION)
+            spread += means[-1] * (1 - means[-1]) / valid
+        behind = self._gain() / MILLION * (len(groups) - half) - (means[1] - means[0])
+        return rounded(behind - STUCK * math.sqrt(spread)) > 0
 
-    def estimate(self, task: str, step: int) -> tuple[float, float]:
-        """The task's pass rate before the update `step`, and its standard deviation."""
-        standing = self.tasks[task]
-        weight = PRIOR
-        total = PRIOR * self.domains[standing.domain].mean
-        for seen in standing.groups:
-            share = max(0.0, 1.0 - max(0, step - 1 - seen.policy_step) / self.rules.window)
-            weight += share * seen.valid
-            total += share * seen.total / MILLION
-        mean = min(1.0, total / weight)
-        return rounded(mean), rounded(math.sqrt(mean * (1.0 - mean) / weight))
+    def worth(self, retired: str) -> float:
+        """How likely one that was retired so is worth another try: the share whose rollouts
+        disagreed of those that were tried inside the window, and of two more of which one did."""
+        tries = [again.disagrees for again in self.again if again.retired == retired]
+        return (sum(tries) + 1) / (len(tries) + 2)
+
+    def means(self) -> dict[str, float]:
+        """By domain that of the latest means of tasks that were seen."""
+        found: dict[str, list[int]] = {}
+        for standing in self.tasks.values():
+            if standing.step:
+                found.setdefault(standing.domain, []).append(standing.latest)
+        return {domain: sum(each) / (len(each) * MILLION) for domain, each in found.items()}
 
     def profiling(self, step: int) -> bool:
         """Whether tasks are seen anew at `step`, since nothing was gained."""
-        return 0 < self.profiled < step <= self.profiled + self.rules.plateau_steps
+        return 0 < self.profiled < step <= self.profiled + self.rules.window
 
 
-def choose(standings: Standings, step: int, count: int) -> list[tuple[str, Role]]:
-    """The `count` tasks of `step`, each once, with why. There have to be so many."""
+def choose(standings: Standings, step: int, count: int) -> list[tuple[str, str]]:
+    """The `count` tasks of `step`, each once, with why: its estimate is near the "target", it was
+    "unseen", it is retired and tried again ("retest"), seen anew on a plateau ("profile"), or all
+    are drawn alike ("uniform"). There have to be so many."""
     tasks = standings.tasks
     rules = standings.rules
-    order = {task: _chance(rules, step, task) for task in tasks}
-    busy = {task for batch in standings.busy.values() for task in batch}
     if rules.uniform:
-        turns = {task: _chance(rules, -standing.drawn, task) for task, standing in tasks.items()}
-        rested = sorted(tasks, key=lambda task: (tasks[task].drawn, turns[task], task))
-        return [(task, "uniform") for task in rested[:count]]
-    chosen: dict[str, Role] = {}
-    for domain, quota in _quotas(standings, count):
+        turns = sorted(
+            tasks, key=lambda task: (tasks[task].drawn, _chance(rules, -tasks[task].drawn, task))
+        )
+        return [(task, "uniform") for task in turns[:count]]
+    order = {task: _chance(rules, step, task) for task in tasks}
+    by_chance = sorted(tasks, key=lambda task: (order[task], task))
+    busy = {task for batch in standings.busy.values() for task in batch}
+    total = standings.drawn.total() + count
+    chosen: dict[str, str] = {}
+    # the last time, what is under way may be drawn again
+    for domain, share in [*rules.shares.items(), (None, 1.0), (None, 1.0)]:
+        quota = count - len(chosen)
+        if domain is not None:
+            quota = max(0, min(quota, round(share * total) - standings.drawn[domain]))
+        elif len(chosen.keys() | busy) == len(tasks):
+            busy = set()
         free = [
             task
-            for task, standing in tasks.items()
-            if domain in (None, standing.domain) and task not in chosen and task not in busy
+            for task in by_chance
+            if domain in (None, tasks[task].domain) and task not in chosen and task not in busy
         ]
-        chosen |= _of_domain(standings, step, min(quota, count - len(chosen)), free, order)
-    left = sorted(tasks.keys() - chosen.keys(), key=lambda task: (tasks[task].step, order[task]))
-    for task in left[: count - len(chosen)]:  # all others are under way
-        chosen[task] = "retest" if tasks[task].retired else "target"
+        until = len(chosen) + quota
+        for task, role in _ranked(standings, step, quota, free, order):
+            if len(chosen) == until:
+                break
+            chosen.setdefault(task, role)
     return list(chosen.items())
 
 
-def _quotas(standings: Standings, count: int) -> Iterator[tuple[str | None, int]]:
-    """Of each domain with a share as many tasks as bring what was drawn of it nearest to that;
-    then, of any, as many as are left."""
-    rules = standings.rules
-    total = sum(standings.drawn.values()) + count
-    for domain, share in rules.shares.items():
-        yield domain, max(0, min(count, round(share * total) - standings.drawn[domain]))
-    yield None, count
-
-
-def _of_domain(
+def _ranked(
     standings: Standings, step: int, count: int, free: Sequence[str], order: Mapping[str, float]
-) -> dict[str, Role]:
-    """Up to `count` of the tasks `free`: the floors first, then what is near the target."""
+) -> Iterator[tuple[str, str]]:
+    """The tasks `free` in the order in which `count` of them are taken: the floors, what is near
+    the target, then what is retired."""
     rules = standings.rules
     tasks = standings.tasks
-    chosen: dict[str, Role] = {}
 
-    def take(ranked: Iterable[str], most: int, role: Role) -> None:
-        for task in ranked:
-            if most <= 0 or len(chosen) >= count:
-                return
-            if task not in chosen:
-                chosen[task] = role
-                most -= 1
+    def part(role: str, share: float, candidates: Iterable[str]) -> Iterator[tuple[str, str]]:
+        most = math.floor(count * share + _chance(rules, step, role))
+        return ((task, role) for task in islice(candidates, most))
 
-    def floor(share: float, role: Role) -> int:
-        return math.floor(count * share + _chance(rules, step, role))
-
-    by_chance = sorted(free, key=lambda task: (order[task], task))
-    longest = sorted(by_chance, key=lambda task: tasks[task].step)
-    worth = {kind: standings.returns(kind) for kind in get_args(Retired)}
+    if standings.profiling(step):
+        longest = sorted(free, key=lambda task: tasks[task].step)
+        due = (task for task in longest if 0 < tasks[task].step <= standings.profiled)
+        yield from part("profile", PROFILED, due)
+    yield from part("unseen", rules.unseen, (task for task in free if not tasks[task].step))
+    worth = {kind: standings.worth(kind) for kind in ("mastered", "too_hard", "stuck")}
     retired = sorted(
-        (task for task in by_chance if tasks[task].retired),
+        (task for task in free if tasks[task].retired),
         key=lambda task: -rounded((step - tasks[task].step) * worth[tasks[task].retired]),
     )
-    if standings.profiling(step):
-        due = [task for task in longest if 0 < tasks[task].step <= standings.profiled]
-        take(due, floor(PROFILED, "profile"), "profile")
-    unseen = [task for task in by_chance if not tasks[task].step]
-    take(unseen, floor(rules.unseen, "unseen"), "unseen")
-    take(retired, floor(rules.retests, "retest"), "retest")
+    yield from part("retest", rules.retests, retired)
     target = rules.target_at(step)
-    known: dict[str, tuple[float, float]] = {}
-    ranks: list[tuple[float, str]] = []
-    for task in free:
-        if tasks[task].retired or task in chosen:
-            continue
-        standing = tasks[task]
-        key = task if standing.step else f"/{standing.domain}"  # all unseen ones are alike
-        mean, spread = known.get(key) or known.setdefault(key, standings.estimate(task, step))
+    means = standings.means()
+
+    def rank(task: str) -> float:
+        weight = PRIOR
+        total = PRIOR * means.get(tasks[task].domain, 0.5)
+        for seen in tasks[task].groups:
+            share = max(0.0, 1.0 - max(0, step - 1 - seen.policy_step) / rules.window)
+            weight += share * seen.valid
+            total += share * seen.total / MILLION
+        mean = total / weight
+        spread = math.sqrt(max(0.0, mean * (1.0 - mean)) / weight)
         apart = min(0.99, max(0.0, abs(mean - target) - SPREADS * spread))
-        ranks.append((rounded(-math.log(order[task]) / (1.0 - apart) ** SHARPNESS), task))
-    take((task for _, task in sorted(ranks)), count, "target")
-    take(retired, count, "retest")
-    return chosen
+        return rounded(-math.log(order[task]) / (1.0 - apart) ** SHARPNESS)
+
+    active = (task for task in free if not tasks[task].retired)
+    yield from ((task, "target") for task in sorted(active, key=rank))
+    yield from ((task, "retest") for task in retired)
 
 
 def _chance(rules: Rules, step: int, key: str) -> float:
     """A number in (0, 1) that depends on nothing but these."""
     digest = hashlib.sha256(canonical([rules.random_seed, "schedule", step, key])).digest()
     return (int.from_bytes(digest[:6], "big") + 0.5) / (1 << 48)
-
-
-def counts(standings: Standings) -> dict[str, Counter[str]]:
-    """By domain how many tasks stand where: unseen, active, mastered, too_hard."""
-    found: dict[str, Counter[str]] = {name: Counter() for name in standings.domains}
-    for standing in standings.tasks.values():
-        found[standing.domain][standing.retired or ("active" if standing.step else "unseen")] += 1
-    return found

@@ -9,8 +9,7 @@ from cyclopts import Parameter
 from rods.commands import Json
 from rods.console.output import print_result
 from rods.errors import EXIT_FAILED, EXIT_OK, UserError
-from rods.family.schedule.rules import counts
-from rods.family.schedule.schedule import LOG, mismatch, opened
+from rods.family.schedule.schedule import LOG, History, follows, opened
 
 
 def schedule(
@@ -28,35 +27,29 @@ def schedule(
     Args:
         folder: What `open_schedule` was given.
     """
-    history = None
-    faults = []
+    history: History | None = None
+    others: list[int] = []
     for each, history in opened(folder):
-        if replay and (fault := mismatch(each, history)):
-            faults.append(fault)
+        if replay and each["kind"] == "scheduled" and not follows(each, history):
+            others.append(each["step"])
     if history is None:
-        raise UserError("no record", where=folder / LOG, remedy="open the schedule once")
-    following = history.drawn + 1
-    roles = Counter(role for drawn in history.draws.values() for _, role in drawn)
-    facts = {
-        "step": history.step,
-        "drawn": history.drawn,
-        "target": history.rules.target_at(following),
-        "domains": counts(history.standings),
-        "roles": roles,
-        "profiling": history.standings.profiling(following),
-        "faults": faults,
-    }
+        raise UserError("is empty", where=folder / LOG, remedy="open the schedule once")
+    counts: dict[str, Counter[str]] = {}
+    for task in history.standings.tasks.values():
+        stands = task.retired or ("active" if task.step else "unseen")
+        counts.setdefault(task.domain, Counter())[stands] += 1
+    drawn = Counter(role for batch in history.draws.values() for _, role in batch)
     lines = [
-        f"step {history.step} rewarded, {history.drawn} drawn; target {facts['target']:g}",
-        f"drawn as {_listed(roles)}",
-        *(f"{domain or 'tasks'}: {_listed(kinds)}" for domain, kinds in facts["domains"].items()),
-        *faults,
+        f"step {history.step}; drawn: {_listed(drawn)}",
+        *(f"{domain or 'tasks'}: {_listed(kinds)}" for domain, kinds in counts.items()),
+        *(f"step {step}: another draw follows from the log" for step in others),
     ]
-    if replay and not faults:
+    if replay and not others:
         lines.append("each draw follows from the log")
+    facts = {"step": history.step, "drawn": drawn, "domains": counts, "others": others}
     print_result(as_json, facts, lines)
-    return EXIT_FAILED if faults else EXIT_OK
+    return EXIT_FAILED if others else EXIT_OK
 
 
 def _listed(kinds: Counter[str]) -> str:
-    return ", ".join(f"{name} {count}" for name, count in sorted(kinds.items())) or "none"
+    return ", ".join(f"{count} {name}" for name, count in sorted(kinds.items()))

@@ -12,15 +12,17 @@ from pathlib import Path
 
 import orjson
 import pytest
+from pydantic import ValidationError
 
 from rods.buffers.log.tail import read
 from rods.commands import run
 from rods.console.main import application
 from rods.errors import EXIT_FAILED, EXIT_OK, EXIT_USER, RefusedError, UserError
 from rods.family.schedule.rules import Rules
-from rods.family.schedule.schedule import LOG, Schedule, ScheduledTask, open_schedule
+from rods.family.schedule.schedule import LOG, Schedule, open_schedule
+from rods.family.schedule.sources import ScheduledTask
 
-FEW = Rules(batch_tasks=4, plateau_steps=3, window=6)
+FEW = Rules(batch_tasks=4, window=6)
 
 
 @pytest.fixture
@@ -73,7 +75,7 @@ def test_the_same_rewards_are_the_same_draws_and_the_log_says_so(
     assert run(application(), ["schedule", str(tmp_path / "one"), "--replay"]) == EXIT_OK
     assert "each draw follows from the log" in capsys.readouterr().out
     with open_schedule(
-        tmp_path / "other", prompts, {**FEW.model_dump(), "random_seed": 1}
+        tmp_path / "other", prompts, FEW.model_copy(update={"random_seed": 1})
     ) as other:
         assert steps(other, 12) != batches[0]
 
@@ -130,7 +132,7 @@ def test_a_trainer_that_goes_back_draws_the_same_again(
         assert steps(schedule, 8) == batches[5:]
     assert run(application(), ["schedule", str(tmp_path / "s"), "--replay", "--json"]) == EXIT_OK
     assert json.loads(capsys.readouterr().out)["step"] == 8
-    with pytest.raises(RefusedError, match="from_step is 9"):
+    with pytest.raises(RefusedError, match="step 9 has no rewards"):
         open_schedule(tmp_path / "s", prompts, FEW, from_step=9)
     open_schedule(tmp_path / "s", prompts, FEW).close()  # and what was refused holds nothing
 
@@ -175,10 +177,9 @@ def test_rewards_are_taken_once_and_bad_ones_not_at_all(prompts: Path, tmp_path:
             schedule.observe(1, {name: [1.0]}, policy_step=1)
         with pytest.raises(RefusedError, match="step 2 was not drawn"):
             schedule.observe(2, {name: [1.0]})
-        with pytest.raises(RefusedError, match="step 2 is next"):
+        with pytest.raises(RefusedError, match="step 3 is not next"):
             schedule.draw(3)
-        with pytest.raises(RefusedError, match="4 tasks, not 5"):
-            schedule.draw(1, 5)
+        assert schedule.draw(1, 5) == batch
         with pytest.raises(UserError, match="21 tasks of 20"):
             schedule.draw(2, 21)
         assert schedule.step == 0
@@ -201,13 +202,13 @@ def test_other_rules_tasks_and_owners_are_refused(prompts: Path, tmp_path: Path)
         steps(schedule, 2)
         with pytest.raises(RefusedError, match="is being written by"):
             open_schedule(tmp_path / "s", prompts, FEW)
-    with pytest.raises(RefusedError, match="window 6, now 7"):
-        open_schedule(tmp_path / "s", prompts, {**FEW.model_dump(), "window": 7})
+    with pytest.raises(RefusedError, match="other rules"):
+        open_schedule(tmp_path / "s", prompts, FEW.model_copy(update={"window": 7}))
     with pytest.raises(RefusedError, match="other tasks"):
         open_schedule(tmp_path / "s", [{"prompt": "another"}], FEW)
-    with pytest.raises(UserError, match="targe"):
-        open_schedule(tmp_path / "t", prompts, {"targe": 0.5})
+    with pytest.raises(ValidationError, match="targe"):
+        Rules(targe=0.5)  # type: ignore[call-arg]
     with pytest.raises(UserError, match="no task is of the domain 'chess'"):
-        open_schedule(tmp_path / "t", prompts, {"shares": {"chess": 0.5}})
+        open_schedule(tmp_path / "t", prompts, Rules(shares={"chess": 0.5}))
     assert run(application(), ["schedule", str(tmp_path / "none")]) == EXIT_USER
     assert [each["kind"] for each in read(tmp_path / "s" / LOG)][:2] == ["schedule", "scheduled"]
