@@ -23,7 +23,6 @@ Share = Annotated[float, Field(ge=0.0, le=1.0)]
 MILLION = 1_000_000
 PRIOR = 2.0  # rollouts that the domain's mean counts as
 PROFILED = 0.5  # of a batch, while tasks are seen anew
-SPREADS = 1.0  # standard deviations of an estimate by which a task may be nearer to the target
 STUCK = 2.0  # standard deviations of a gain that a task gets the benefit of
 SHARPNESS = 3  # of the preference for what is near the target
 
@@ -70,12 +69,6 @@ class Rules(Section):
             raise ValueError("shares are more than 1 together")
         return self
 
-    def target_at(self, step: int) -> float:
-        """The pass rate that `step` (from 1) looks for."""
-        end = self.target if self.target_end is None else self.target_end
-        done = min(1.0, (step - 1) / self.target_steps)
-        return rounded(self.target + (end - self.target) * done)
-
 
 class Seen(NamedTuple):
     """A group that counts: the last update in the policy's weights, its valid rollouts, and the sum
@@ -106,8 +99,8 @@ class Standing:
 
 
 class SeenAgain(NamedTuple):
-    """A task was seen again: what it was retired as, what it gained, and whether its rollouts
-    disagree."""
+    """A task was seen again: what it was retired as, what it gained (in millionths), and whether
+    its rollouts disagree."""
 
     step: int
     retired: str
@@ -137,25 +130,24 @@ class Standings:
     def observe(self, step: int, groups: Iterable[tuple[str, Seen]]) -> None:
         """`step` earned this; steps before it that have earned nothing yet are waited for no
         longer."""
-        window = self.rules.window
+        rules = self.rules
         self.busy = {each: tasks for each, tasks in self.busy.items() if each > step}
-        self.again = [again for again in self.again if again.step > step - window]
+        self.again = [again for again in self.again if again.step > step - rules.window]
         for task, seen in groups:
             standing = self.tasks[task]
             beyond = self._beyond(seen)
             if standing.step:
                 gain = seen.mean - standing.latest
                 self.again.append(SeenAgain(step, standing.retired, gain, not beyond))
-            oldest = seen.policy_step - window
+            oldest = seen.policy_step - rules.window
             standing.groups = [*(old for old in standing.groups if old.policy_step > oldest), seen]
             standing.latest = seen.mean
             standing.step = step
             standing.in_a_row = seen.valid + standing.in_a_row * (beyond == standing.beyond)
             standing.beyond = beyond
-            enough = 0 < self.rules.retire_rollouts <= standing.in_a_row
-            stuck = "stuck" if self._stuck(standing.groups) else ""
-            standing.retired = beyond if beyond and enough else "" if beyond else stuck
-        if step >= self.profiled + 2 * window and self._gain() < self.rules.plateau_gain * MILLION:
+            enough = 0 < rules.retire_rollouts <= standing.in_a_row
+            standing.retired = beyond * enough or "stuck" * self._stuck(standing.groups)
+        if step >= self.profiled + 2 * rules.window and self._gain() < rules.plateau_gain:
             self.profiled = step
 
     def _beyond(self, seen: Seen) -> str:
@@ -165,8 +157,8 @@ class Standings:
         return "too_hard" if seen.mean <= self.rules.too_hard_to * MILLION else ""
 
     def _gain(self) -> float:
-        """Of a task that is seen again, on average over the window, in millionths."""
-        return sum(again.gain for again in self.again) / max(1, len(self.again))
+        """Of a task that is seen again, on average over the window."""
+        return sum(again.gain for again in self.again) / max(1, len(self.again)) / MILLION
 
     def _stuck(self, groups: Sequence[Seen]) -> bool:
         """Whether the later half of a task's groups is better than the earlier one by clearly less
@@ -174,14 +166,12 @@ class Standings:
         if not 0 < self.rules.stuck_groups <= len(groups):
             return False
         half = len(groups) // 2
-        spread = 0.0
-        means = []
-        for part in (groups[:half], groups[-half:]):
-            valid = sum(seen.valid for seen in part)
-            means.append(sum(seen.total for seen in part) / valid / MILLION)
-            spread += means[-1] * (1 - means[-1]) / valid
-        behind = self._gain() / MILLION * (len(groups) - half) - (means[1] - means[0])
-        return rounded(behind - STUCK * math.sqrt(spread)) > 0
+        early = sum(seen.mean for seen in groups[:half]) / half / MILLION
+        late = sum(seen.mean for seen in groups[-half:]) / half / MILLION
+        rollouts = half * min(seen.valid for seen in groups)
+        spread = math.sqrt((early * (1 - early) + late * (1 - late)) / rollouts)
+        behind = self._gain() * (len(groups) - half) - (late - early)
+        return rounded(behind - STUCK * spread) > 0
 
     def worth(self, retired: str) -> float:
         """How likely one that was retired so is worth another try: the share whose rollouts
@@ -197,10 +187,6 @@ class Standings:
                 found.setdefault(standing.domain, []).append(standing.latest)
         return {domain: sum(each) / (len(each) * MILLION) for domain, each in found.items()}
 
-    def profiling(self, step: int) -> bool:
-        """Whether tasks are seen anew at `step`, since nothing was gained."""
-        return 0 < self.profiled < step <= self.profiled + self.rules.window
-
 
 def choose(standings: Standings, step: int, count: int) -> list[tuple[str, str]]:
     """The `count` tasks of `step`, each once, with why: its estimate is near the "target", it was
@@ -208,13 +194,14 @@ def choose(standings: Standings, step: int, count: int) -> list[tuple[str, str]]
     are drawn alike ("uniform"). There have to be so many."""
     tasks = standings.tasks
     rules = standings.rules
+    order = {
+        task: _chance(rules, -standing.drawn if rules.uniform else step, task)
+        for task, standing in tasks.items()
+    }
+    by_chance = sorted(tasks, key=lambda task: order[task])
     if rules.uniform:
-        turns = sorted(
-            tasks, key=lambda task: (tasks[task].drawn, _chance(rules, -tasks[task].drawn, task))
-        )
+        turns = sorted(by_chance, key=lambda task: tasks[task].drawn)
         return [(task, "uniform") for task in turns[:count]]
-    order = {task: _chance(rules, step, task) for task in tasks}
-    by_chance = sorted(tasks, key=lambda task: (order[task], task))
     busy = {task for batch in standings.busy.values() for task in batch}
     total = standings.drawn.total() + count
     chosen: dict[str, str] = {}
@@ -250,7 +237,7 @@ def _ranked(
         most = math.floor(count * share + _chance(rules, step, role))
         return ((task, role) for task in islice(candidates, most))
 
-    if standings.profiling(step):
+    if 0 < standings.profiled < step <= standings.profiled + rules.window:
         longest = sorted(free, key=lambda task: tasks[task].step)
         due = (task for task in longest if 0 < tasks[task].step <= standings.profiled)
         yield from part("profile", PROFILED, due)
@@ -261,19 +248,20 @@ def _ranked(
         key=lambda task: -rounded((step - tasks[task].step) * worth[tasks[task].retired]),
     )
     yield from part("retest", rules.retests, retired)
-    target = rules.target_at(step)
+    end = rules.target if rules.target_end is None else rules.target_end
+    target = rules.target + (end - rules.target) * min(1.0, (step - 1) / rules.target_steps)
     means = standings.means()
 
     def rank(task: str) -> float:
         weight = PRIOR
         total = PRIOR * means.get(tasks[task].domain, 0.5)
         for seen in tasks[task].groups:
-            share = max(0.0, 1.0 - max(0, step - 1 - seen.policy_step) / rules.window)
+            share = max(0.0, 1.0 - (step - 1 - seen.policy_step) / rules.window)
             weight += share * seen.valid
             total += share * seen.total / MILLION
         mean = total / weight
         spread = math.sqrt(max(0.0, mean * (1.0 - mean)) / weight)
-        apart = min(0.99, max(0.0, abs(mean - target) - SPREADS * spread))
+        apart = min(0.99, max(0.0, abs(mean - target) - spread))
         return rounded(-math.log(order[task]) / (1.0 - apart) ** SHARPNESS)
 
     active = (task for task in free if not tasks[task].retired)

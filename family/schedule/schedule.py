@@ -19,6 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import SupportsFloat
 
+from rods.buffers.log.disk import refusals
 from rods.buffers.log.record_bytes import Record, misfit, record
 from rods.buffers.log.tail import read
 from rods.buffers.log.writer import LogWriter
@@ -26,11 +27,9 @@ from rods.buffers.run.locks import Ownership
 from rods.errors import RefusedError, UserError
 from rods.family.schedule.rules import Rules, Seen, Standings, choose
 from rods.family.schedule.sources import ScheduledTask, Source, tasks_of
-from rods.files import explained
 from rods.observations import millionths
 
 LOG = "schedule.jsonl"
-Rewards = Sequence[SupportsFloat | None]
 
 
 class History:
@@ -90,7 +89,7 @@ class Schedule(AbstractContextManager["Schedule"]):
             what = f"no task is of the domain {min(unknown)!r}"
             raise UserError(what, where="shares", remedy="name domains that rows have")
         header = record("schedule", rules=rules.model_dump(mode="json"), domains=domains)
-        with explained("cannot make the folder", folder, "choose another one"):
+        with refusals(folder):
             folder.mkdir(parents=True, exist_ok=True)
         self._ownership = Ownership(folder, LOG, "trainer")
         try:
@@ -142,7 +141,10 @@ class Schedule(AbstractContextManager["Schedule"]):
         return tuple(replace(self.tasks[name], role=role) for name, role in drawn)
 
     def observe(
-        self, step: int, rewards: Mapping[str, Rewards], policy_step: int | None = None
+        self,
+        step: int,
+        rewards: Mapping[str, Sequence[SupportsFloat | None]],
+        policy_step: int | None = None,
     ) -> bool:
         """Takes what the tasks of `step` earned: by id the rewards of a task's rollouts, None for
         one that broke. A group that got lost is left out; one of which more than half broke counts
@@ -156,15 +158,12 @@ class Schedule(AbstractContextManager["Schedule"]):
         if type(age) is not int or not 0 <= age < step:
             what = f"policy_step is {policy_step!r}"
             raise UserError(what, where=f"step {step}", remedy=f"give one from 0 to {step - 1}")
-        names = [name for name, _ in self.history.draws[step]]
-        if other := rewards.keys() - {*names}:
+        drawn = dict(self.history.draws[step])
+        if other := rewards.keys() - drawn.keys():
             what = f"task {min(map(str, other))} was not drawn"
             raise UserError(what, where=f"step {step}", remedy="report the tasks of the draw")
-        earned = {
-            name: _checked(name, rewards[name], self.history.rules)
-            for name in names
-            if name in rewards
-        }
+        rules = self.history.rules
+        earned = {name: _checked(name, rewards[name], rules) for name in drawn if name in rewards}
         if (before := self.history.rewarded.get(step)) is not None:
             if (before["rewards"], before["policy_step"]) == (earned, age):
                 return False
@@ -209,8 +208,6 @@ def open_schedule(
 def opened(folder: Path) -> Iterator[tuple[Record, History]]:
     """Each record of a schedule's log behind the first one with the history of those before it,
     beside whoever writes it."""
-    with explained("no schedule", folder / LOG, "name the folder that open_schedule was given"):
-        (folder / LOG).stat()
     history: History | None = None
     for new in read(folder / LOG):
         history = history or History(new)
@@ -224,7 +221,9 @@ def follows(drawn: Record, history: History) -> bool:
     return choose(history.standings, drawn["step"], len(tasks)) == tasks
 
 
-def _checked(task: str, rewards: Rewards, rules: Rules) -> list[float | None]:
+def _checked(
+    task: str, rewards: Sequence[SupportsFloat | None], rules: Rules
+) -> list[float | None]:
     try:
         earned = [None if each is None else float(each) for each in rewards]
         for each in earned:

@@ -13,7 +13,7 @@ them, is the trainer's business.
 An id is the column `id`, or a hash of the row.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -41,21 +41,20 @@ class ScheduledTask:
 def tasks_of(source: Source, domain: str = "domain") -> list[ScheduledTask]:
     """The tasks of `source`, in order; equal rows are one. Raises UserError naming the row."""
     tasks: dict[str, ScheduledTask] = {}
+    shown = str(source)[:200]
     for number, row in enumerate(_rows(source), start=1):
-        where = f"{source if isinstance(source, (str, Path)) else 'tasks'}, row {number}"
-        if not isinstance(row, Mapping):
-            what = f"is a {type(row).__name__}"
-            raise UserError(what, where=where, remedy="a row is an object with columns")
+        where = f"{shown}, row {number}"
         try:
             name = row["id"] if "id" in row else content_id(dict(row))
-        except ValueError as error:
-            raise UserError(str(error), where=where, remedy="add a column `id`") from error
-        task = ScheduledTask(str(name), str(row.get(domain, "")), row)
+            task = ScheduledTask(str(name), str(row.get(domain, "")), row)
+        except (AttributeError, TypeError, ValueError) as error:
+            remedy = "a row is an object; where JSON cannot say it, it has a column `id`"
+            raise UserError(str(error), where=where, remedy=remedy) from error
         if tasks.setdefault(task.id, task).row != row:
             what = f"another row has the id {task.id!r}, too"
             raise UserError(what, where=where, remedy="give each its own, or leave `id` out")
     if not tasks:
-        raise UserError("no tasks", where=str(source)[:200], remedy="name a source with rows")
+        raise UserError("no tasks", where=shown, remedy="name a source with rows")
     return list(tasks.values())
 
 
@@ -76,12 +75,10 @@ def _rows(source: Source) -> Iterable[Any]:
             return load_from_disk(path)  # type: ignore[no-any-return]
         if kind == "verifiers":
             return _taskset(name)
-    except ImportError as error:
-        remedy = f"install {kind if name else 'datasets'} where the trainer runs"
-        raise UserError(str(error), where=source, remedy=remedy) from error
     except Exception as error:  # each package has errors of its own
         what = f"{type(error).__name__}: {str(error)[:500]}"
-        raise UserError(what, where=source, remedy="see what the package says of it") from error
+        remedy = "install the package where the trainer runs, or see what it says"
+        raise UserError(what, where=source, remedy=remedy) from error
     return _harbor(path) if path.is_dir() else _lines(path)
 
 
@@ -118,12 +115,12 @@ def _harbor(folder: Path) -> Iterator[JsonMapping]:
     for path in tables:
         table = read_toml(path)
         own = path.parent
-        texts = sorted(own.glob("instruction.md")) or sorted(own.glob("steps/*/instruction.md"))
-        if not texts:
-            raise UserError("has no instruction.md", where=own, remedy="add what the agent is told")
+        text = min(own.glob("steps/*/instruction.md"), default=own / "instruction.md")
+        with explained("cannot read what the agent is told", text, "see Harbor's form of a task"):
+            instruction = read_regular(text)
         yield {
             "id": table.get("task", {}).get("name", own.name),
             "domain": table.get("metadata", {}).get("category", ""),
             "path": str(own),
-            "instruction": read_regular(texts[0]).decode(errors="replace"),
+            "instruction": instruction.decode(errors="replace"),
         }
