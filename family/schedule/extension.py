@@ -22,10 +22,9 @@ PROVIDES: "Provides" = {
         },
     },
     "verbs": {
-        "schedule": (
+        "trainer schedule": (
             "rods.family.schedule.verbs:schedule",
             "Show where a schedule of others' tasks stands.",
-            "look",
         )
     },
 }

@@ -9,15 +9,15 @@ has, `observe` takes what they earned.
             …                                  # the update
 
 Both are records of one log, `schedule.jsonl`, on the disk before they are answered. A draw depends
-on nothing but the rules, the tasks and the records before it, so that the log says again why each
-task was drawn (`rods schedule FOLDER --replay`).
+on nothing but the rules, the tasks and the records before it, so that the log says again which
+tasks are drawn and why (`rods trainer schedule FOLDER --replay`).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
-from typing import SupportsFloat
+from typing import Any, SupportsFloat
 
 from rods.buffers.log.disk import refusals
 from rods.buffers.log.record_bytes import Record, misfit, record
@@ -30,6 +30,7 @@ from rods.family.schedule.sources import ScheduledTask, Source, tasks_of
 from rods.observations import millionths
 
 LOG = "schedule.jsonl"
+Rewards = Mapping[str, Iterable[SupportsFloat | None]]
 
 
 class History:
@@ -94,18 +95,19 @@ class Schedule(AbstractContextManager["Schedule"]):
         self._ownership = Ownership(folder, LOG, "trainer")
         try:
             self.history = History(header)
-            before = [*read(folder / LOG)] if (folder / LOG).exists() else []
-            if before:
-                if [*before[0]["domains"].items()] != [*domains.items()]:
-                    raise self._refused("was made of other tasks", "give those, in their order")
-                if before[0]["rules"] != header["rules"]:
-                    raise self._refused("was made with other rules", "give those, or a new folder")
+            before = [*read(folder / LOG)]
+            first = before[0] if before else header
+            if (first["rules"], [*first["domains"].items()]) != (
+                header["rules"],
+                [*domains.items()],
+            ):
+                what = "was made with other rules, or of other tasks or in another order"
+                raise self._refused(what, "give those, or take a new folder")
             for old in before:
                 self.history.add(old)
             if from_step and from_step not in self.history.rewarded:
-                raise self._refused(
-                    f"step {from_step} has no rewards on record", "go back to one that has"
-                )
+                what = f"step {from_step} has no rewards on record"
+                raise self._refused(what, "go back to one that has")
             self._log = LogWriter(folder / LOG)
             if not before:
                 self._append(header)
@@ -221,9 +223,7 @@ def follows(drawn: Record, history: History) -> bool:
     return choose(history.standings, drawn["step"], len(tasks)) == tasks
 
 
-def _checked(
-    task: str, rewards: Sequence[SupportsFloat | None], rules: Rules
-) -> list[float | None]:
+def _checked(task: str, rewards: Iterable[Any], rules: Rules) -> list[float | None]:
     try:
         earned = [None if each is None else float(each) for each in rewards]
         for each in earned:

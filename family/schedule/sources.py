@@ -5,7 +5,7 @@ them, is the trainer's business.
 |---|---|
 | a JSONL file | its lines, objects |
 | any iterable of mappings: a loaded data set, say | its items |
-| `datasets:NAME` or `datasets:NAME:SPLIT` | of a Hugging Face data set, split `train` |
+| `datasets:NAME` | of a Hugging Face data set, split `train` |
 | a folder that `Dataset.save_to_disk` wrote | the same |
 | a folder of Harbor's tasks, or one of them | each with `path` and `instruction` |
 | `verifiers:NAME` | the data of each task of a taskset of verifiers |
@@ -67,8 +67,7 @@ def _rows(source: Source) -> Iterable[Any]:
         if kind == "datasets":
             from datasets import load_dataset
 
-            name, _, split = name.partition(":")
-            return load_dataset(name, split=split or "train")  # type: ignore[no-any-return]
+            return load_dataset(name, split="train")  # type: ignore[no-any-return]
         if (path / "dataset_info.json").exists():
             from datasets import load_from_disk
 

@@ -1,4 +1,4 @@
-"""`rods schedule`: where a schedule stands, and whether its draws follow from its log."""
+"""`rods trainer schedule`: where a schedule stands, and whether its draws follow from its log."""
 
 from collections import Counter
 from pathlib import Path
