@@ -25,7 +25,7 @@ from rods.buffers.log.tail import read
 from rods.buffers.log.writer import LogWriter
 from rods.buffers.run.locks import Ownership
 from rods.errors import RefusedError, UserError
-from rods.family.schedule.rules import Rules, Seen, Standings, choose
+from rods.family.schedule.rules import Rules as Rules, Seen, Standings, choose
 from rods.family.schedule.sources import ScheduledTask, Source, tasks_of
 from rods.observations import millionths
 

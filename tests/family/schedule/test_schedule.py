@@ -37,6 +37,10 @@ def prompts(tmp_path: Path) -> Path:
     return file
 
 
+def shown(*arguments: object) -> int:
+    return run(application(), ["trainer", "schedule", *map(str, arguments)])
+
+
 def earned(step: int, batch: Sequence[ScheduledTask]) -> dict[str, list[float]]:
     """What a policy earns that learns a bit each step, by chance."""
     rng = random.Random(step)
@@ -72,7 +76,7 @@ def test_the_same_rewards_are_the_same_draws_and_the_log_says_so(
             batches.append(steps(schedule, 12))
     assert batches[0] == batches[1]
     assert (tmp_path / "one" / LOG).read_bytes() == (tmp_path / "two" / LOG).read_bytes()
-    assert run(application(), ["trainer", "schedule", str(tmp_path / "one"), "--replay"]) == EXIT_OK
+    assert shown(tmp_path / "one", "--replay") == EXIT_OK
     assert "each draw follows from the log" in capsys.readouterr().out
     with open_schedule(
         tmp_path / "other", prompts, FEW.model_copy(update={"random_seed": 1})
@@ -130,10 +134,7 @@ def test_a_trainer_that_goes_back_draws_the_same_again(
     with open_schedule(tmp_path / "s", prompts, FEW, from_step=5) as schedule:
         assert schedule.step == 5
         assert steps(schedule, 8) == batches[5:]
-    assert (
-        run(application(), ["trainer", "schedule", str(tmp_path / "s"), "--replay", "--json"])
-        == EXIT_OK
-    )
+    assert shown(tmp_path / "s", "--replay", "--json") == EXIT_OK
     assert json.loads(capsys.readouterr().out)["step"] == 8
     with pytest.raises(RefusedError, match="step 9 has no rewards"):
         open_schedule(tmp_path / "s", prompts, FEW, from_step=9)
@@ -150,7 +151,7 @@ def test_a_step_drawn_ahead_is_on_record_as_it_was(prompts: Path, tmp_path: Path
     with open_schedule(tmp_path / "s", prompts, FEW) as schedule:
         assert schedule.draw(2) == ahead
         assert schedule.observe(2, earned(2, ahead), policy_step=0)
-    assert run(application(), ["trainer", "schedule", str(tmp_path / "s"), "--replay"]) == EXIT_OK
+    assert shown(tmp_path / "s", "--replay") == EXIT_OK
 
 
 def test_a_draw_that_does_not_follow_is_found(
@@ -160,9 +161,7 @@ def test_a_draw_that_does_not_follow_is_found(
         patch.setattr("rods.family.schedule.rules.SHARPNESS", 30)
         with open_schedule(tmp_path / "s", prompts, FEW) as schedule:
             steps(schedule, 12)
-    assert (
-        run(application(), ["trainer", "schedule", str(tmp_path / "s"), "--replay"]) == EXIT_FAILED
-    )
+    assert shown(tmp_path / "s", "--replay") == EXIT_FAILED
 
 
 def test_rewards_are_taken_once_and_bad_ones_not_at_all(prompts: Path, tmp_path: Path) -> None:
@@ -215,5 +214,5 @@ def test_other_rules_tasks_and_owners_are_refused(prompts: Path, tmp_path: Path)
         Rules(targe=0.5)  # type: ignore[call-arg]
     with pytest.raises(UserError, match="no task is of the domain 'chess'"):
         open_schedule(tmp_path / "t", prompts, Rules(shares={"chess": 0.5}))
-    assert run(application(), ["trainer", "schedule", str(tmp_path / "none")]) == EXIT_USER
+    assert shown(tmp_path / "none") == EXIT_USER
     assert [each["kind"] for each in read(tmp_path / "s" / LOG)][:2] == ["schedule", "scheduled"]
