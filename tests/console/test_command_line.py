@@ -39,6 +39,7 @@ EXPECTED = {
     "trainer observe": (["RUN"], ["--from-step", "--json"]),
     "trainer merge": (["RUN"], ["--epoch", "--stage", "--json"]),
     "trainer score": (["RUN"], ["--step", "--json"]),
+    "trainer schedule": (["FOLDER"], ["--replay", "--json"]),
     "env feedback list": (["RUN"], ["--json"]),
     "env feedback drop": (["RUN", "FAILURE"], ["--why", "--json"]),
     "doctor": ([], ["--config", "--synthesis", "--seeds", "--keep", "--rate", "--json"]),
@@ -113,6 +114,7 @@ BROUGHT = {  # by parts that can be taken out
     "trials": ("doctor",),
     "twins": ("twin", "compare"),
     "triage": ("triage",),
+    "schedule": ("trainer schedule",),
 }
 for part in GONE:
     for verb in BROUGHT.get(part, ()):
