@@ -15,7 +15,7 @@ from rods.buffers.folds.seeds import DaemonTotals, Seeds, Unfinished
 from rods.buffers.log.record_bytes import Record, now, quarantine, record
 from rods.buffers.log.writer import GroupCommit, LogWriter
 from rods.buffers.run.run import OwnedLog, Run
-from rods.canonical import JsonMapping
+from rods.canonical import JsonMapping, JsonObject
 from rods.errors import RefusedError, RodsError
 from rods.tasks import AnyTask
 
@@ -116,6 +116,22 @@ class DaemonLog:
         await self._variants.append(entry)
         self.state.apply(entry)
         return True
+
+    async def admitted(self, whose: str, tasks: Sequence[AnyTask]) -> None:
+        """Records accepted tasks that somebody else wrote, each as a pick of its own."""
+        step = self.state.last_considered
+        by_pick = {f"admitted-{task.id}": task for task in tasks}
+        about: JsonObject = {"step": step, "whose": whose, "time": now()}
+        picks = [
+            record("admitted", pick=pick, task=task.id, **about) for pick, task in by_pick.items()
+        ]
+        await asyncio.gather(*map(self._picks.append, picks))
+        where: JsonObject = {"index": 0, "step": step, "rank": 0, "time": now()}
+        variants = [
+            record("expanded", pick=pick, task=task.as_json(), **where)
+            for pick, task in by_pick.items()
+        ]
+        await asyncio.gather(*map(self._variants.append, variants))
 
     def rejected(
         self,

@@ -31,6 +31,7 @@ PARTS: dict[str, tuple[str, ...]] = {  # its folders, its own first
     "trials": ("family/trials",),
     "twins": ("family/twins",),
     "triage": ("family/triage",),
+    "admit": ("family/admit",),
     "processes": ("family/processes",),
     "ray_cluster": ("family/ray_cluster",),
     "adapters": ("trainer/adapters",),
