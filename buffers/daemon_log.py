@@ -117,21 +117,18 @@ class DaemonLog:
         self.state.apply(entry)
         return True
 
-    async def admitted(self, whose: str, tasks: Sequence[AnyTask]) -> None:
-        """Records accepted tasks that somebody else wrote, each as a pick of its own."""
-        step = self.state.last_considered
-        by_pick = {f"admitted-{task.id}": task for task in tasks}
-        about: JsonObject = {"step": step, "whose": whose, "time": now()}
-        picks = [
-            record("admitted", pick=pick, task=task.id, **about) for pick, task in by_pick.items()
-        ]
-        await asyncio.gather(*map(self._picks.append, picks))
-        where: JsonObject = {"index": 0, "step": step, "rank": 0, "time": now()}
-        variants = [
-            record("expanded", pick=pick, task=task.as_json(), **where)
-            for pick, task in by_pick.items()
-        ]
-        await asyncio.gather(*map(self._variants.append, variants))
+    def admitted(self, whose: str, tasks: Sequence[AnyTask]) -> None:
+        """Records accepted tasks that somebody else wrote, each as a pick of its own. Blocks until
+        they are on the disk; for a log of which nothing else is in flight."""
+        own = [(f"admitted-{task.id}", task) for task in tasks]
+        where: JsonObject = {"step": self.state.last_considered, "time": now()}
+        self._seeds.append(
+            record("admitted", pick=pick, task=task.id, whose=whose, **where) for pick, task in own
+        )
+        self._current_part().append(
+            record("expanded", pick=pick, index=0, rank=0, task=task.as_json(), **where)
+            for pick, task in own
+        )
 
     def rejected(
         self,

@@ -6,7 +6,7 @@ Each is what the `Door` of the same name has where it stands."""
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from rods.buffers.audit.rederivation import Findings
 from rods.buffers.folds.slot_sources import TaskSource
@@ -26,7 +26,7 @@ from rods.gates.ground_truth import OpenTasks
 from rods.interfaces import InterfaceLayer
 from rods.players import Player
 from rods.rules.step_folds import StepFold
-from rods.tasks import AnyTask, OpenTask, Task
+from rods.tasks import AnyTask, OpenTask
 
 
 class Provides(TypedDict, total=False):
@@ -61,7 +61,7 @@ class Provides(TypedDict, total=False):
     step_fields: Mapping[str, Shape | str]
     step_folds: Callable[[Config], StepFold | None]
     tables: Callable[[Path], Iterable[JsonMapping]]
-    task_readers: Callable[[Environment, Any, JsonMapping], Task]
+    task_readers: str
     task_sources: Callable[[Run, bool], TaskSource]
     training_verbs: Mapping[str, tuple[str, str]]
     verbs: Mapping[str, tuple[str, ...]]

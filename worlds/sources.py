@@ -2,25 +2,23 @@
 `none`, what a folder of rods/worlds declares (`tasks` in its world.toml) or a JSONL file. Those
 that are drawn: over the tools of `[source] repository`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
-from rods.canonical import JsonMapping
 from rods.config import Data
 from rods.environments import registry
-from rods.environments.base import Environment
 from rods.errors import UserError
 from rods.extension import Door
 from rods.functions import named_function
-from rods.tasks import AnyTask, Task, read_tasks
+from rods.tasks import AnyTask, read_tasks
 
 if TYPE_CHECKING:
     from rods.worlds.desk.generator import Size
 
-# Makes a task of a record in another form, with this provenance. Raises ValueError where it makes
-# none, and what the world raises
-TASK_READERS: Door[Callable[[Environment, Any, JsonMapping], Task]] = Door("task_readers")
+# `package.module:function` of an environment, a record in another form, and the provenance of the
+# task that it makes. It raises ValueError where that is none, and what the world raises
+TASK_READERS: Door[str] = Door("task_readers")
 REGIONS: 'dict[str, Size | Literal["regions"]]' = {
     "desk-regions": "regions",
     "desk-regions-rare": "regions",

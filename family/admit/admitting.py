@@ -2,27 +2,28 @@
 lines and of what is there already, and a verdict for each."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
-from rods.canonical import JsonObject
+from rods.canonical import JsonMapping, JsonObject
 from rods.config import Config
 from rods.daemon.attempt_worker import AttemptWorker
 from rods.daemon.authors.base import NO_CALLS
 from rods.daemon.compute import Compute, GateCheck, compute_of
 from rods.environments.base import Environment
 from rods.errors import InfrastructureError
-from rods.family.admit.judging import Judged, judge
+from rods.family.admit.judging import judge
 from rods.faults import Reason, Reasons
-from rods.gates.similarity import SimilarityIndex, held_out_index
-from rods.tasks import AnyTask
+from rods.functions import named_function
+from rods.gates.similarity import DuplicateIndex, held_out_index
+from rods.tasks import HELD_OUT_SPLITS, AnyTask
 from rods.worlds.checking.task_files import record_faults, task_records
 from rods.worlds.sources import TASK_READERS
 
-Verdict = Literal["accepted", "doubtful", "refused", "undecided"]
 TOGETHER = 256  # lines that workers have at a time
 JUDGE = f"{judge.__module__}:{judge.__name__}"
 
@@ -38,151 +39,118 @@ class Line:
     lost: str = ""
 
     @property
-    def verdict(self) -> Verdict:
-        if self.lost:
-            return "undecided"
-        reasons = [reason for kind in self.reasons.values() for reason in kind]
-        if not reasons:
-            return "accepted"
-        return "doubtful" if all(reason.doubt for reason in reasons) else "refused"
+    def certain(self) -> list[str]:
+        """The kinds of faults of which there is no doubt."""
+        return [kind for kind, faults in self.reasons.items() if not all(f.doubt for f in faults)]
 
     @property
     def kinds(self) -> list[str]:
-        """The kinds of its faults; those of which there are doubts alone, where it is doubtful."""
-        certain = self.verdict == "refused"
-        return [
-            kind
-            for kind, reasons in self.reasons.items()
-            if not certain or not all(reason.doubt for reason in reasons)
-        ]
+        """The same, or, where there are none, what is doubted."""
+        return self.certain or [kind for kind, faults in self.reasons.items() if faults]
+
+    @property
+    def verdict(self) -> Literal["accepted", "doubtful", "refused", "undecided"]:
+        if self.lost:
+            return "undecided"
+        return "refused" if self.certain else "doubtful" if self.kinds else "accepted"
 
     def as_json(self) -> JsonObject:
         """As docs/admit.md has it; `rods data check --findings` reads the same."""
-        evidence = [
-            f"{kind}: {'perhaps ' if reason.doubt else ''}{reason}"
-            for kind, reasons in self.reasons.items()
-            for reason in reasons
-        ]
         return {
             "line": self.number,
             "task": self.task.id if self.task else "",
             "verdict": self.verdict,
             "fault": self.verdict == "refused",
             "kinds": self.kinds,
-            "what": f"{self.verdict}: {', '.join(self.kinds)}".removesuffix(": "),
-            "evidence": [self.lost] if self.lost else evidence,
+            "what": ", ".join([self.verdict, *self.kinds]),
+            "evidence": [self.lost] * bool(self.lost)
+            + [
+                f"{kind}: {'perhaps ' * reason.doubt}{reason}"
+                for kind, reasons in self.reasons.items()
+                for reason in reasons
+            ],
         }
 
 
 @dataclass
 class Admitting:
-    """Who judges: against `config`, with what is `given` already and what is `held_out`. `folder`:
-    where generated worlds lie. `world`: what is wrong with the world, whoever's task it is."""
+    """Who judges by `config`, beside what is `given`. `folder`: where generated worlds lie.
+    `faults`: what is wrong with the world, whoever's task it is."""
 
     config: Config
     folder: Path
     environment: Environment
     given: Sequence[AnyTask]
-    held_out: Sequence[AnyTask]
-    world: Reasons = field(default_factory=list)
+    faults: Reasons = field(default_factory=list)
 
-    def read(self, file: Path, source: str) -> Iterator[Line]:
+    def read(self, file: Path) -> Iterator[Line]:
         """The lines of a file with the tasks that they make. Raises UserError where it cannot be
         read."""
         for number, _, record, broken in task_records(file):
-            try:
-                faults = broken or self._faults(record)
-                if faults:
-                    said = [": ".join(filter(None, fault[:2])) for fault in faults]
-                    yield Line(number, None, {"record": [*map(Reason, said)]})
-                else:
-                    yield Line(number, self._task(record, {"source": f"{source}:{number}"}))
-            except InfrastructureError as error:
-                yield Line(number, lost=str(error))
-            except Exception as error:  # noqa: BLE001
-                # what readers and worlds raise; one line never ends the rest
-                yield Line(number, None, {"record": [Reason(f"{error}")]})
+            line = Line(number)
+            ours = isinstance(record, dict) and not record.keys().isdisjoint(("goal", "user"))
+            ours = ours or not any(TASK_READERS)
+            if faults := broken or (record_faults(record) if ours else []):
+                line.reasons["record"] = [Reason(f"{where} {what}") for where, what, _ in faults]
+            else:
+                try:
+                    line.task = self._task(record, ours, {"source": f"{file.name}:{number}"})
+                except InfrastructureError as error:
+                    line.lost = str(error)
+                except Exception as error:  # noqa: BLE001
+                    # a world may raise anything, and one line never ends the rest
+                    line.reasons["record"] = [Reason(str(error))]
+            yield line
 
-    async def judged(self, lines: Iterator[Line]) -> AsyncIterator[Line]:
+    async def judged(self, lines: Iterator[Line]) -> list[Line]:
         """The lines in their order, with what is wrong with each. What is accepted is a neighbour
         of those behind it; what is not, of none."""
-        held_out = held_out_index(self.held_out)
-        compute = compute_of(self.folder, self.config, held_out)
-        here = None if compute else AttemptWorker(self.folder, self.config, held_out)
-        neighbours = SimilarityIndex(self.given)
-        try:
+        context = self.folder, self.config, held_out_index(self.given)
+        training = (task for task in self.given if task.split not in HELD_OUT_SPLITS)
+        neighbours = DuplicateIndex(training, staging=True)
+        done: list[Line] = []
+        with closing(compute_of(*context) or AttemptWorker(*context)) as worker:
             while together := [*islice(lines, TOGETHER)]:
-                await asyncio.gather(*(self._judge(line, compute, here) for line in together))
-                for line in together:
-                    self._compare(line, neighbours)
-                    yield line
-        finally:
-            if compute is not None:
-                compute.close()
-            if here is not None:
-                here.close()
+                await asyncio.gather(*(self._judge(line, worker) for line in together))
+                done += together
+        for line in done:
+            if line.task and self.config.gates.duplicates and line.verdict == "accepted":
+                line.reasons["duplicates"] = [*map(Reason, neighbours.admit(line.task))]
+        return done
 
-    @staticmethod
-    def _foreign(record: Any) -> bool:
-        """Whether a record is in another form than ours."""
-        return not isinstance(record, dict) or record.keys().isdisjoint(("goal", "environment"))
-
-    def _faults(self, record: Any) -> Sequence[Sequence[str]]:
-        if self._foreign(record) and any(TASK_READERS):
-            return ()
-        return record_faults(record)
-
-    def _task(self, record: Any, source: JsonObject) -> AnyTask:
-        """The task of a sound record, or of one in another form. Raises ValueError, and what a
-        world raises."""
-        if not self._foreign(record):
+    def _task(self, record: Any, ours: bool, source: JsonMapping) -> AnyTask:
+        """The task of a record, which is sound where it is in our form. Raises what readers and
+        worlds do."""
+        task: AnyTask
+        if ours:
             task = AnyTask.from_json(record)
             return replace(task, provenance={**task.provenance, **source})
-        why = ValueError("no form is known that it has")
+        why = ValueError()
         for reader in TASK_READERS:
             try:
-                return reader(self.environment, record, source)
+                read = named_function(reader, where="task_readers")
+                task = read(self.environment, record, source)
+                return task
             except ValueError as error:
                 why = error
         raise why
 
-    async def _judge(self, line: Line, compute: Compute | None, here: AttemptWorker | None) -> None:
-        """Asks a worker, or does it here."""
-        if line.task is None:
+    async def _judge(self, line: Line, worker: Compute | AttemptWorker) -> None:
+        task = line.task
+        if task is None:
             return
-        if line.task.environment.name != self.environment.name:
-            name = line.task.environment.name
-            line.reasons["world"] = [Reason(f"written for {name}, not {self.environment.name}")]
+        if task.environment.name != self.environment.name:
+            line.reasons["world"] = [Reason(f"it was written for {task.environment.name}")]
             return
         gates = self.config.gates.model_copy(update={"profile": False})
-        item = GateCheck(line.task, NO_CALLS, gates, JUDGE)
+        item = GateCheck(task, NO_CALLS, gates, JUDGE)
         try:
-            judged: Judged | InfrastructureError
-            if compute is not None:
-                judged = await compute.judged(item)
-            else:
-                assert here is not None
-                judged = here.made(item)
-            if isinstance(judged, InfrastructureError):
-                raise judged
+            said = await worker.judged(item) if isinstance(worker, Compute) else worker.made(item)
+            if isinstance(said, InfrastructureError):
+                raise said
         except InfrastructureError as error:
             line.lost = str(error)
             return
-        line.reasons = judged.reasons
-        if self.world:
-            line.reasons["world"] = [*line.reasons.get("world", ()), *self.world]
-        results = [list(turn) for turn in judged.results]
-        if any(results):
-            recorded = {"results": results, **line.task.provenance}
-            line.task = replace(line.task, provenance=recorded)
-
-    def _compare(self, line: Line, neighbours: SimilarityIndex) -> None:
-        task = line.task
-        if task is None or not self.config.gates.duplicates:
-            return
-        if task.id in neighbours:
-            line.reasons["duplicates"] = [Reason(f"it is task {task.id} itself")]
-        elif match := neighbours.find(task):
-            line.reasons["duplicates"] = [Reason(str(match), match.turn)]
-        if line.verdict == "accepted":
-            neighbours.add(task)
+        line.reasons = said.reasons
+        line.task = said.task or task
+        line.reasons |= {"world": self.faults} if self.faults else {}
