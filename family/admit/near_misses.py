@@ -62,7 +62,7 @@ def earned_otherwise(
                 after = [(one, tried.call(one)) for one in (*instead, *calls[index + 1 :])]
                 pairs = [*made[:index], *after]
                 if pairs and earns(own, tried, pairs):
-                    alike = instead and after[0][1].error is None and _changes(world, call)
+                    alike = instead and _same_change(world, call, instead[0])
                     if alike or not earns(usual, tried, pairs):
                         how = f"by {instead[0]} in its place" if instead else f"without {call.name}"
                         yield "near_miss", Reason(f"the turn is earned {how}", turn, index)
@@ -70,7 +70,10 @@ def earned_otherwise(
         before = [*before, *made]
 
 
-def _changes(world: Instance, call: Call) -> bool:
+def _same_change(world: Instance, call: Call, other: Call) -> bool:
+    """Whether both calls change a world, and to the same."""
     after = world.fork()
     after.call(call)
-    return not after.same_state(world)
+    instead = world.fork()
+    instead.call(other)
+    return after.same_state(instead) and not after.same_state(world)

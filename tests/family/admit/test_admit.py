@@ -137,7 +137,7 @@ def test_no_line_ends_the_rest_and_each_has_a_verdict(tmp_path: Path) -> None:
     code, lines = admit("desk", file, "--cores", 1, "--accepted", accepted)
     assert code == EXIT_FAILED
     assert [line["line"] for line in lines] == list(range(1, 10))
-    assert [line["kinds"] for line in lines] == [
+    assert [line["kinds"][:1] for line in lines] == [
         *([["record"]] * len(bad)),
         ["replay"],
         [],
