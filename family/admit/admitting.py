@@ -4,12 +4,12 @@ lines and of what is there already, and a verdict for each."""
 import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
-from rods.canonical import JsonMapping, JsonObject
+from rods.canonical import JsonObject
 from rods.config import Config
 from rods.daemon.attempt_worker import AttemptWorker
 from rods.daemon.authors.base import NO_CALLS
@@ -20,7 +20,7 @@ from rods.family.admit.judging import judge
 from rods.faults import Reason, Reasons
 from rods.functions import named_function
 from rods.gates.similarity import DuplicateIndex, held_out_index
-from rods.tasks import HELD_OUT_SPLITS, AnyTask
+from rods.tasks import AnyTask
 from rods.worlds.checking.task_files import record_faults, task_records
 from rods.worlds.sources import TASK_READERS
 
@@ -30,13 +30,12 @@ JUDGE = f"{judge.__module__}:{judge.__name__}"
 
 @dataclass(slots=True)
 class Line:
-    """A line of the file, the task that it makes, if any, and the reasons against it by kind;
-    `lost`: why nothing is known."""
+    """A line of the file, the task that it makes, if any, and the reasons against it by kind; those
+    of the kind `lost` say that nothing is known."""
 
     number: int
     task: AnyTask | None = None
     reasons: dict[str, Reasons] = field(default_factory=dict)
-    lost: str = ""
 
     @property
     def certain(self) -> list[str]:
@@ -50,7 +49,7 @@ class Line:
 
     @property
     def verdict(self) -> Literal["accepted", "doubtful", "refused", "undecided"]:
-        if self.lost:
+        if "lost" in self.reasons:
             return "undecided"
         return "refused" if self.certain else "doubtful" if self.kinds else "accepted"
 
@@ -63,8 +62,7 @@ class Line:
             "fault": self.verdict == "refused",
             "kinds": self.kinds,
             "what": ", ".join([self.verdict, *self.kinds]),
-            "evidence": [self.lost] * bool(self.lost)
-            + [
+            "evidence": [
                 f"{kind}: {'perhaps ' * reason.doubt}{reason}"
                 for kind, reasons in self.reasons.items()
                 for reason in reasons
@@ -74,14 +72,12 @@ class Line:
 
 @dataclass
 class Admitting:
-    """Who judges by `config`, beside what is `given`. `folder`: where generated worlds lie.
-    `faults`: what is wrong with the world, whoever's task it is."""
+    """Who judges by `config`, beside what is `given`. `folder`: where generated worlds lie."""
 
     config: Config
     folder: Path
     environment: Environment
     given: Sequence[AnyTask]
-    faults: Reasons = field(default_factory=list)
 
     def read(self, file: Path) -> Iterator[Line]:
         """The lines of a file with the tasks that they make. Raises UserError where it cannot be
@@ -94,9 +90,9 @@ class Admitting:
                 line.reasons["record"] = [Reason(f"{where} {what}") for where, what, _ in faults]
             else:
                 try:
-                    line.task = self._task(record, ours, {"source": f"{file.name}:{number}"})
+                    line.task = self._task(record, ours, f"{file.name}:{number}")
                 except InfrastructureError as error:
-                    line.lost = str(error)
+                    line.reasons["lost"] = [Reason(str(error))]
                 except Exception as error:  # noqa: BLE001
                     # a world may raise anything, and one line never ends the rest
                     line.reasons["record"] = [Reason(str(error))]
@@ -106,8 +102,7 @@ class Admitting:
         """The lines in their order, with what is wrong with each. What is accepted is a neighbour
         of those behind it; what is not, of none."""
         context = self.folder, self.config, held_out_index(self.given)
-        training = (task for task in self.given if task.split not in HELD_OUT_SPLITS)
-        neighbours = DuplicateIndex(training, staging=True)
+        neighbours = DuplicateIndex(self.given, staging=True)
         done: list[Line] = []
         with closing(compute_of(*context) or AttemptWorker(*context)) as worker:
             while together := [*islice(lines, TOGETHER)]:
@@ -118,18 +113,16 @@ class Admitting:
                 line.reasons["duplicates"] = [*map(Reason, neighbours.admit(line.task))]
         return done
 
-    def _task(self, record: Any, ours: bool, source: JsonMapping) -> AnyTask:
+    def _task(self, record: Any, ours: bool, source: str) -> AnyTask:
         """The task of a record, which is sound where it is in our form. Raises what readers and
         worlds do."""
-        task: AnyTask
         if ours:
-            task = AnyTask.from_json(record)
-            return replace(task, provenance={**task.provenance, **source})
+            return AnyTask.from_json(record)
         why = ValueError()
         for reader in TASK_READERS:
+            read = named_function(reader, where="task_readers")
             try:
-                read = named_function(reader, where="task_readers")
-                task = read(self.environment, record, source)
+                task: AnyTask = read(self.environment, record, {"source": source})
                 return task
             except ValueError as error:
                 why = error
@@ -149,8 +142,7 @@ class Admitting:
             if isinstance(said, InfrastructureError):
                 raise said
         except InfrastructureError as error:
-            line.lost = str(error)
+            line.reasons["lost"] = [Reason(str(error))]
             return
         line.reasons = said.reasons
         line.task = said.task or task
-        line.reasons |= {"world": self.faults} if self.faults else {}

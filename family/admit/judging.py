@@ -25,8 +25,6 @@ from rods.gates.ground_truth import brief, faults, foreign, open_kind, run, unhe
 from rods.gates.similarity import contamination
 from rods.tasks import AnyTask, Task
 
-HELD = ("replay", "tools")  # gates without which nothing else can be asked
-
 
 @frozen
 class Judged:
@@ -65,11 +63,10 @@ def _calling(environment: Environment, task: Task, gates: Gates, pipeline: Pipel
     recorded = replace(task, provenance={**task.provenance, "results": results})
     soft: Reasons = []
     again = run(environment, task, soft)
-    if soft:
-        found["soft_failure"] = soft
-        if found.get("replay") == soft:
-            del found["replay"]
-    if not any(gate in found for gate in HELD):
+    if found.get("replay") == soft:
+        found["soft_failure"] = found.pop("replay")
+    # else nothing more can be asked
+    if found.keys().isdisjoint(("replay", "tools")):
         found["unrepeatable"] = faults(environment, recorded, again)
         found["room"] = pipeline.room.reasons(environment, task) if pipeline.room else []
         for kind, reason in earned_otherwise(environment, task, checked.results):

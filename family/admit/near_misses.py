@@ -32,7 +32,7 @@ def earned_otherwise(
     if not task.goal_calls:
         yield "idle", Reason("no call is expected in any turn: whoever does nothing earns it all")
     features = environment.features
-    if features.waits or not (features.fork and features.state_visible and features.deterministic):
+    if features.waits or not (features.fork and features.state_visible):
         return
     usual = own = GroundTruth(environment, task, judged(environment, task))
     if task.reads is not None:
@@ -61,7 +61,7 @@ def earned_otherwise(
                 tried = world.fork()
                 after = [(one, tried.call(one)) for one in (*instead, *calls[index + 1 :])]
                 pairs = [*made[:index], *after]
-                if pairs and earns(own, tried, pairs):
+                if earns(own, tried, pairs):
                     alike = instead and _same_change(world, call, instead[0])
                     if alike or not earns(usual, tried, pairs):
                         how = f"by {instead[0]} in its place" if instead else f"without {call.name}"

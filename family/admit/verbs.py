@@ -8,7 +8,6 @@ from itertools import islice
 from pathlib import Path
 
 import orjson
-from cyclopts.types import NonNegativeInt
 
 from rods.buffers.daemon_log import DaemonLog
 from rods.buffers.log.disk import replace as replace_file
@@ -31,7 +30,6 @@ from rods.worlds.sources import given_tasks, load_tasks
 
 # tasks that the world is probed with, and that are searched for tools that do the same
 SAMPLE = 8
-NO_TASKS = Data(tasks="none")
 
 
 def admit(
@@ -45,7 +43,6 @@ def admit(
     against: list[str] | None = None,
     out: Path | None = None,
     accepted: Path | None = None,
-    cores: NonNegativeInt = 0,
     unchecked: bool = False,
     trust: bool = False,
     as_json: Json = False,
@@ -58,13 +55,13 @@ def admit(
         tasks: JSON lines, a task each, or a logged conversation.
         into: A run: what is accepted waits there for the next merge, as variants do.
         whose: Whose they are, for their provenance; else the name of the file.
-        config: Gates, the policy's context and guarded benchmarks are those of this configuration,
-            and its tasks are given; with --into the run's.
+        config: Gates, the policy's context, guarded benchmarks and the number of processes
+            (operation.compute_places; 0: one a core) are those of this configuration, and its
+            tasks are given; with --into the run's.
         against: More tasks that are given: none may repeat a training task or match a held-out one
             of them. Names, as in data.tasks, or files.
         out: The verdicts, as JSON lines; else TASKS.verdicts.jsonl, without the ending of TASKS.
         accepted: Write what is accepted here, too, as a file of tasks.
-        cores: How many processes judge; 0: one a core.
         unchecked: Do not probe the world first; worlds that come with this package are never.
         trust: Run the code or the command of the world unconfined, whoever wrote it.
     """
@@ -72,8 +69,10 @@ def admit(
     if tasks.resolve() in {path.resolve() for path in (target, accepted) if path}:
         raise UserError("would be written over", where=tasks, remedy="name another file")
     run = Run.open(into) if into else None
-    settings = run.config if run else read_config(config) if config else Config(data=NO_TASKS)
-    settings = _with_workers(settings, world, cores, trust)
+    settings = (
+        run.config if run else read_config(config) if config else Config(data=Data(tasks="none"))
+    )
+    settings = _with_workers(settings, world, trust)
     folder = run.path if run else tasks.parent
     twins = Twins()
     with Environments(settings.operation.sandbox, folder, trust=trust) as environments:
@@ -84,13 +83,15 @@ def admit(
         elif config:
             given += [*load_tasks(settings.data, config.parent, train_needed=False)]
             given += guarded_by(settings)
+        faults = list[Reason]()
         gate = Admitting(settings, folder, environment, given)
         if not unchecked and world not in registry.environments():
             own = (line.task for line in gate.read(tasks) if isinstance(line.task, Task))
             report = check_environment(world, environments, islice(own, SAMPLE))
-            gate.faults = [Reason(str(fault)) for fault in report.faults]
+            faults = [Reason(str(fault)) for fault in report.faults]
         lines = asyncio.run(gate.judged(gate.read(tasks)))
         for line in lines:
+            line.reasons |= {"world": faults} if faults else {}
             if run and line.task and line.task.split in HELD_OUT_SPLITS:
                 line.reasons["split"] = [Reason(f"it is held out: {line.task.split}")]
         good = [line for line in lines if line.verdict == "accepted"]
@@ -100,34 +101,38 @@ def admit(
                     twins.look(environment, line.task, f"line {line.number}")
     replace_file(target, b"".join(orjson.dumps(line.as_json()) + b"\n" for line in lines))
     whose = whose or tasks.name
-    owned = [_owned(line.task, whose) for line in good if line.task]
+    about = {"generation": 1, "model": whose, "whose": whose}
+    owned = [
+        replace(task, provenance={**task.provenance, **about, "seed": task.id, "root": task.id})
+        for line in good
+        if (task := line.task)
+    ]
     if accepted:
         write_task_file(owned, accepted)
-    if run and owned:
+    if run:
         with closing(DaemonLog(run)) as log:
             log.admitted(whose, owned)
-    kinds = Counter(f"{line.verdict}: {kind}" for line in lines for kind in line.kinds)
     verdicts = Counter(line.verdict for line in lines)
+    kinds = Counter(f"{line.verdict}: {kind}" for line in lines for kind in line.kinds)
     notes = twins.notes()
-    summary = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
     print_result(
         as_json,
         {"verdicts": verdicts, "kinds": kinds, "twins": notes, "out": target},
-        (f"{count:6} {kind}" for kind, count in kinds.most_common()),
+        (f"{count:6} {name}" for name, count in [*verdicts.items(), *kinds.most_common()]),
         (f"note: {note}" for note in notes),
-        f"{len(lines)} lines: {summary or 'no task'}; verdicts in {target}",
+        f"{len(lines)} lines, verdicts in {target}",
     )
     return EXIT_OK if len(good) == len(lines) else EXIT_FAILED
 
 
-def _with_workers(config: Config, world: str, cores: int, trust: bool) -> Config:
+def _with_workers(config: Config, world: str, trust: bool) -> Config:
     """`config` with judges in processes, and a world of Python code confined in them."""
     operation = config.operation
     sandbox = operation.sandbox
     if ":" in world and not trust:
         names = (*sandbox.environments, world)
         sandbox = sandbox.model_copy(update={"environments": names})
-    ways = {"compute": "processes", "compute_places": cores, "sandbox": sandbox}
+    ways = {"compute": "processes", "sandbox": sandbox}
     return config.model_copy(update={"operation": operation.model_copy(update=ways)})
 
 
@@ -144,9 +149,3 @@ def _of_run(run: Run, environment: Environment) -> list[AnyTask]:
     generated = (state.task(member.task_id) for member in state.pool.generated)
     waiting = (task for candidate in staged if (task := candidate.task))
     return [*run.tasks, *run.guarded, *generated, *waiting]
-
-
-def _owned(task: AnyTask, whose: str) -> AnyTask:
-    """`task` as a variant that goes back to itself, and says whose it is."""
-    about = {"seed": task.id, "root": task.id, "generation": 1, "model": whose, "whose": whose}
-    return replace(task, provenance={**task.provenance, **about})

@@ -134,7 +134,7 @@ def test_no_line_ends_the_rest_and_each_has_a_verdict(tmp_path: Path) -> None:
     file = tmp_path / "theirs.jsonl"
     file.write_bytes(b"\n".join([*bad, task_lines([broken, two, two, three]).rstrip()]))
     accepted = tmp_path / "accepted.jsonl"
-    code, lines = admit("desk", file, "--cores", 1, "--accepted", accepted)
+    code, lines = admit("desk", file, "--accepted", accepted)
     assert code == EXIT_FAILED
     assert [line["line"] for line in lines] == list(range(1, 10))
     assert [line["kinds"][:1] for line in lines] == [
@@ -151,7 +151,7 @@ def test_a_file_of_sound_tasks_is_accepted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_task_file(sound(2), tmp_path / "theirs.jsonl")
-    code, lines = admit("desk", tmp_path / "theirs.jsonl", "--cores", 1, "--json")
+    code, lines = admit("desk", tmp_path / "theirs.jsonl", "--json")
     printed = json.loads(capsys.readouterr().out)
     assert code == EXIT_OK and {line["verdict"] for line in lines} == {"accepted"}
     assert printed["verdicts"] == {"accepted": 2} and printed["kinds"] == {}
@@ -164,7 +164,7 @@ def test_logged_conversations_are_tasks_too(tmp_path: Path) -> None:
     file = tmp_path / "chats.jsonl"
     lost = openai(sound(1)[0]) | {"state": {}}
     file.write_bytes(b"\n".join(map(orjson.dumps, [openai(sound(1)[0]), lost])))
-    code, lines = admit("desk", file, "--cores", 1)
+    code, lines = admit("desk", file)
     assert code == EXIT_FAILED
     assert [line["kinds"] for line in lines] == [[], ["record"]]
 
@@ -174,9 +174,7 @@ def test_what_is_given_or_held_out_is_not_admitted_again(tmp_path: Path) -> None
     held_out = [replace(training[1], split="test")]
     write_task_file([training[0], *held_out], tmp_path / "given.jsonl")
     write_task_file(training, tmp_path / "theirs.jsonl")
-    _, lines = admit(
-        "desk", tmp_path / "theirs.jsonl", "--against", tmp_path / "given.jsonl", "--cores", 1
-    )
+    _, lines = admit("desk", tmp_path / "theirs.jsonl", "--against", tmp_path / "given.jsonl")
     assert [line["kinds"] for line in lines] == [["duplicates"], ["contamination"], []]
 
 
@@ -191,7 +189,7 @@ def test_what_is_accepted_joins_a_run_as_a_variant_and_every_decision_is_derived
     known = {task.id for task in run.tasks}
     theirs = [task for task in desk_tasks(8, 12, 4) if task.type == "base" and task.id not in known]
     write_task_file(theirs, tmp_path / "theirs.jsonl")
-    arguments = ("desk", tmp_path / "theirs.jsonl", "--into", run.path, "--cores", 1)
+    arguments = ("desk", tmp_path / "theirs.jsonl", "--into", run.path)
     _, lines = admit(*arguments, "--whose", "a generator")
     accepted = [line["task"] for line in lines if line["verdict"] == "accepted"]
     assert accepted and {"split"} < {kind for line in lines for kind in line["kinds"]} | {
@@ -217,7 +215,7 @@ def test_a_run_whose_daemon_works_is_left_as_it_is(tmp_path: Path) -> None:
     daemon = Daemon(run.path)
     try:
         until((run.path / SEEDS).exists)
-        code, lines = admit("desk", tmp_path / "theirs.jsonl", "--into", run.path, "--cores", 1)
+        code, lines = admit("desk", tmp_path / "theirs.jsonl", "--into", run.path)
         assert code == EXIT_REFUSED and len(lines) == 4
     finally:
         daemon.stop()
