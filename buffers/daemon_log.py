@@ -15,7 +15,7 @@ from rods.buffers.folds.seeds import DaemonTotals, Seeds, Unfinished
 from rods.buffers.log.record_bytes import Record, now, quarantine, record
 from rods.buffers.log.writer import GroupCommit, LogWriter
 from rods.buffers.run.run import OwnedLog, Run
-from rods.canonical import JsonMapping, JsonObject
+from rods.canonical import JsonMapping
 from rods.errors import RefusedError, RodsError
 from rods.tasks import AnyTask
 
@@ -121,7 +121,7 @@ class DaemonLog:
         """Records accepted tasks that somebody else wrote, each as a pick of its own. Blocks until
         they are on the disk; for a log of which nothing else is in flight."""
         own = [(f"admitted-{task.id}", task) for task in tasks]
-        where: JsonObject = {"step": self.state.last_considered, "time": now()}
+        where = {"step": self.state.last_considered, "time": now()}
         self._seeds.append(
             record("admitted", pick=pick, task=task.id, whose=whose, **where) for pick, task in own
         )

@@ -71,6 +71,7 @@ ASKED: list[tuple[str, str, tuple[str, ...], str]] = [
     ),
     ("trials", "", ("doctor",), "doctor"),
     ("triage", "", ("triage", "desk"), "triage"),
+    ("admit", "", ("admit", "desk", "tasks.jsonl"), "admit"),
     ("benchmarks", "", ("eval", "--help"), "eval"),
     ("simulation", "[source]\ndrawn = 0.5\n", NEW, "run.toml: source: unknown key"),
     ("simulation", '[simulation]\nuser = "model"\n', NEW, "run.toml: simulation: unknown key"),

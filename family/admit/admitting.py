@@ -85,7 +85,6 @@ class Admitting:
         for number, _, record, broken in task_records(file):
             line = Line(number)
             ours = isinstance(record, dict) and not record.keys().isdisjoint(("goal", "user"))
-            ours = ours or not any(TASK_READERS)
             if faults := broken or (record_faults(record) if ours else []):
                 line.reasons["record"] = [Reason(f"{where} {what}") for where, what, _ in faults]
             else:
@@ -118,7 +117,7 @@ class Admitting:
         worlds do."""
         if ours:
             return AnyTask.from_json(record)
-        why = ValueError()
+        why = ValueError("it is in no form that is known")
         for reader in TASK_READERS:
             read = named_function(reader, where="task_readers")
             try:

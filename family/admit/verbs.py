@@ -23,7 +23,7 @@ from rods.environments.loading import Environments
 from rods.errors import EXIT_FAILED, EXIT_OK, UserError
 from rods.family.admit.admitting import Admitting
 from rods.faults import Reason
-from rods.tasks import HELD_OUT_SPLITS, AnyTask, Task, write_task_file
+from rods.tasks import AnyTask, Task, write_task_file
 from rods.worlds.checking.environments import check_environment
 from rods.worlds.checking.twins import Twins
 from rods.worlds.sources import given_tasks, load_tasks
@@ -81,8 +81,8 @@ def admit(
         if run:
             given += _of_run(run, environment)
         elif config:
-            given += [*load_tasks(settings.data, config.parent, train_needed=False)]
-            given += guarded_by(settings)
+            ours = load_tasks(settings.data, config.parent, train_needed=False)
+            given += [*ours, *guarded_by(settings)]
         faults = list[Reason]()
         gate = Admitting(settings, folder, environment, given)
         if not unchecked and world not in registry.environments():
@@ -92,7 +92,7 @@ def admit(
         lines = asyncio.run(gate.judged(gate.read(tasks)))
         for line in lines:
             line.reasons |= {"world": faults} if faults else {}
-            if run and line.task and line.task.split in HELD_OUT_SPLITS:
+            if run and line.task and line.task.split != "train":
                 line.reasons["split"] = [Reason(f"it is held out: {line.task.split}")]
         good = [line for line in lines if line.verdict == "accepted"]
         for line in good[:SAMPLE]:
@@ -103,7 +103,7 @@ def admit(
     whose = whose or tasks.name
     about = {"generation": 1, "model": whose, "whose": whose}
     owned = [
-        replace(task, provenance={**task.provenance, **about, "seed": task.id, "root": task.id})
+        replace(task, provenance={**task.provenance, **about, "root": task.id})
         for line in good
         if (task := line.task)
     ]
@@ -132,20 +132,22 @@ def _with_workers(config: Config, world: str, trust: bool) -> Config:
     if ":" in world and not trust:
         names = (*sandbox.environments, world)
         sandbox = sandbox.model_copy(update={"environments": names})
-    ways = {"compute": "processes", "sandbox": sandbox}
-    return config.model_copy(update={"operation": operation.model_copy(update=ways)})
+    operation = operation.model_copy(update={"compute": "processes", "sandbox": sandbox})
+    return config.model_copy(update={"operation": operation})
 
 
 def _of_run(run: Run, environment: Environment) -> list[AnyTask]:
     """What a run has, or may not repeat. Raises RefusedError where it takes no task of this
     world."""
     if run.manifest["environments"].get(environment.name) != environment.hash:
-        remedy = "start a run with tasks of it, or leave --into out"
-        raise run.refused(f"{environment.name} is none of its worlds", remedy)
+        raise run.refused(f"{environment.name} is none of its worlds", "leave --into out")
     if run.config.pool.static:
         raise run.refused("its pool is static: nothing joins it", "leave --into out")
     state = read_state(run)
     staged = state.staging.candidates(state.staging.seq, by_pick=False)
-    generated = (state.task(member.task_id) for member in state.pool.generated)
-    waiting = (task for candidate in staged if (task := candidate.task))
-    return [*run.tasks, *run.guarded, *generated, *waiting]
+    return [
+        *run.tasks,
+        *run.guarded,
+        *(state.task(member.task_id) for member in state.pool.generated),
+        *(task for candidate in staged if (task := candidate.task)),
+    ]
