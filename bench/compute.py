@@ -127,7 +127,7 @@ async def _written(
     made_for: Run, count: int, kill: Callable[[], str] | None
 ) -> tuple[Written, float, float]:
     held_out = held_out_index(made_for.tasks)
-    compute = compute_of(made_for, held_out)
+    compute = compute_of(made_for.path, made_for.config, held_out)
     seeds = [task for task in made_for.tasks if task.split == "train"]
     environment = made_for.environments.load("desk")
     threads = Inline()

@@ -117,6 +117,19 @@ class DaemonLog:
         self.state.apply(entry)
         return True
 
+    def admitted(self, whose: str, tasks: Sequence[AnyTask]) -> None:
+        """Records accepted tasks that somebody else wrote, each as a pick of its own. Blocks until
+        they are on the disk; for a log of which nothing else is in flight."""
+        own = [(f"admitted-{task.id}", task) for task in tasks]
+        where = {"step": self.state.last_considered, "time": now()}
+        self._seeds.append(
+            record("admitted", pick=pick, task=task.id, whose=whose, **where) for pick, task in own
+        )
+        self._current_part().append(
+            record("expanded", pick=pick, index=0, rank=0, task=task.as_json(), **where)
+            for pick, task in own
+        )
+
     def rejected(
         self,
         pick: str,

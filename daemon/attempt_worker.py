@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from rods.config import Config
-from rods.daemon.authors.base import Attempted
 from rods.daemon.authors.procedural import by_rules
 from rods.daemon.compute import GateCheck, WorkItem
 from rods.daemon.pipeline import Pipeline
 from rods.environments.loading import Environments
 from rods.errors import InfrastructureError
+from rods.functions import named_function
 from rods.gates import check
-from rods.gates.ground_truth import Checked
 from rods.gates.similarity import SimilarityIndex
+from rods.tasks import Task
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -51,12 +51,17 @@ class AttemptWorker:
         self._asking = by_rules(threads)
         self._pipeline = Pipeline(config, held_out, threads)
 
-    def made(self, item: WorkItem) -> Attempted[Any] | Checked | InfrastructureError:
+    def made(self, item: WorkItem) -> Any:
         """What comes of an attempt: whatever goes wrong in it is a Rejection, as in the daemon
-        itself. Of gates: what they say, or which world broke."""
+        itself. Of gates, or another judge: what they say, or which world broke."""
         if isinstance(item, GateCheck):
             try:
                 environment = self._environments.load(item.task.environment.name)
+                if item.judge:
+                    return named_function(item.judge, where=str(item))(
+                        environment, item, self._pipeline
+                    )
+                assert isinstance(item.task, Task)
                 return check(environment, item.task, item.profile, item.gates, self._held_out)
             except InfrastructureError as error:
                 return error

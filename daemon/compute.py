@@ -12,21 +12,19 @@ import math
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from pathlib import Path
+from typing import Any, Protocol
 
 from rods.analysis.profile import Profile
 from rods.canonical import JsonObject, frozen
-from rods.config import COMPUTES, Gates, Operation
+from rods.config import COMPUTES, Config, Gates, Operation
 from rods.daemon.authors.base import Assignment, Attempted, V
 from rods.errors import InfrastructureError
 from rods.functions import named_function
 from rods.gates.ground_truth import Checked
 from rods.gates.similarity import SimilarityIndex
 from rods.logs import log
-from rods.tasks import Task
-
-if TYPE_CHECKING:
-    from rods.buffers.run.run import Run
+from rods.tasks import AnyTask, Task
 
 TRIES = 3  # workers that an item may lose
 # seconds before a worker that did not start is tried anew: the first time, and at most
@@ -36,11 +34,13 @@ PAUSES = 30.0
 
 @frozen
 class GateCheck:
-    """The gates that are on for `task`, which was to have this profile."""
+    """The gates that are on for `task`, which was to have this profile. `judge`, where it names a
+    function, is asked in their place: of the environment, of this, and of the worker's pipeline."""
 
-    task: Task
+    task: AnyTask
     profile: Profile
     gates: Gates
+    judge: str = ""
 
     def __str__(self) -> str:
         return f"gates of {self.task.id}"
@@ -102,10 +102,15 @@ class Compute:
 
     async def checked(self, task: Task, profile: Profile, gates: Gates) -> Checked:
         """The same of gates. Raises InfrastructureError also where a world broke in the worker."""
-        checked: Checked | InfrastructureError = await self._answer(GateCheck(task, profile, gates))
-        if isinstance(checked, InfrastructureError):
-            raise checked
+        checked: Checked = await self.judged(GateCheck(task, profile, gates))
         return checked
+
+    async def judged(self, item: GateCheck) -> Any:
+        """What its judge says. Raises as `checked`."""
+        said = await self._answer(item)
+        if isinstance(said, InfrastructureError):
+            raise said
+        return said
 
     async def _answer(self, item: WorkItem) -> Any:
         if not self._serving:
@@ -196,14 +201,13 @@ async def _renewed(place: Place) -> None:
             return
 
 
-def compute_of(run: "Run", held_out: SimilarityIndex) -> Compute | None:
-    """Where attempts for a run's daemon are made by its `operation.compute`, none of which may
+def compute_of(folder: Path, config: Config, held_out: SimilarityIndex) -> Compute | None:
+    """Where attempts for the run in `folder` are made by `operation.compute`, none of which may
     match `held_out`; None: in threads of its own. Raises UserError for a cluster that does not
     answer."""
-    name = run.config.operation.compute
+    name = config.operation.compute
     places = next((places[name] for places in COMPUTES if name in places), None)
     if places is None:
         return None
-    return Compute(
-        run.config.operation, named_function(places, where="operation.compute")(run, held_out)
-    )
+    made = named_function(places, where="operation.compute")(folder, config, held_out)
+    return Compute(config.operation, made)

@@ -96,7 +96,7 @@ class Writers:
         self._client: Client | None = None
         self.trying: dict[str, str] = {}  # what is tried in worlds, by variant
         self._tried = 0
-        self.places = compute_of(run, held_out)
+        self.places = compute_of(run.path, run.config, held_out)
         if self.places is not None:
             self._open.callback(self.places.close)
         self.asking = (

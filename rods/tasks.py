@@ -163,8 +163,9 @@ class AnyTask:
 
     @property
     def state_bytes(self) -> bytes | None:
-        """The JSON of `state`, as it is kept."""
-        return vars(type(self))["state"].slot.__get__(self)  # type: ignore[no-any-return]
+        """The JSON of `state`, as it is kept; a task that was pickled has the object instead."""
+        held: bytes | InitialState | None = vars(type(self))["state"].slot.__get__(self)
+        return held.json if isinstance(held, InitialState) else held
 
     def tools_at(self, turn: int) -> Texts:
         """The names callable in `turn` (counted from 0): all but those still held out."""

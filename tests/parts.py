@@ -32,6 +32,7 @@ PARTS: dict[str, tuple[str, ...]] = {  # its folders, its own first
     "twins": ("family/twins",),
     "triage": ("family/triage",),
     "schedule": ("family/schedule",),
+    "admit": ("family/admit",),
     "processes": ("family/processes",),
     "ray_cluster": ("family/ray_cluster",),
     "adapters": ("trainer/adapters",),

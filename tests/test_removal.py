@@ -72,6 +72,7 @@ ASKED: list[tuple[str, str, tuple[str, ...], str]] = [
     ("trials", "", ("doctor",), "doctor"),
     ("triage", "", ("triage", "desk"), "triage"),
     ("schedule", "", ("trainer", "schedule", "mine"), "schedule"),
+    ("admit", "", ("admit", "desk", "tasks.jsonl"), "admit"),
     ("benchmarks", "", ("eval", "--help"), "eval"),
     ("simulation", "[source]\ndrawn = 0.5\n", NEW, "run.toml: source: unknown key"),
     ("simulation", '[simulation]\nuser = "model"\n', NEW, "run.toml: simulation: unknown key"),

@@ -212,7 +212,9 @@ def _check_picks(run: Run, injected: Mapping[str, int], findings: Findings) -> N
     for record in read(run.path / runfolder.SEEDS):
         where = f"{runfolder.SEEDS}, record {record['seq']}"
         pick = record.get("pick")
-        if record["kind"] == "picked":
+        if record["kind"] == "admitted":  # twice where the first was cut before its variant
+            picks.setdefault(record["pick"], record)
+        elif record["kind"] == "picked":
             if picks.setdefault(record["pick"], record) is not record:
                 findings.problem(where, f"pick {pick} occurs twice")
         elif record["kind"] == "considered":

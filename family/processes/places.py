@@ -11,9 +11,10 @@ import struct
 from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
+from pathlib import Path
 from typing import Any
 
-from rods.buffers.run.run import Run
+from rods.config import Config
 from rods.daemon.attempt_worker import AttemptWorker
 from rods.daemon.compute import LostWorker, WorkItem
 from rods.gates.similarity import SimilarityIndex
@@ -22,11 +23,11 @@ _SPAWN = multiprocessing.get_context("spawn")
 _LENGTH = struct.Struct("!i")  # of what follows, in bytes
 
 
-def places(run: Run, held_out: SimilarityIndex) -> Sequence["Process"]:
+def places(folder: Path, config: Config, held_out: SimilarityIndex) -> Sequence["Process"]:
     """As many as `operation.compute_places`; 0: one a core that this process may use."""
     return [
-        Process(run, held_out)
-        for _ in range(run.config.operation.compute_places or len(os.sched_getaffinity(0)))
+        Process(folder, config, held_out)
+        for _ in range(config.operation.compute_places or len(os.sched_getaffinity(0)))
     ]
 
 
@@ -35,8 +36,8 @@ class Process:
 
     at_once = 1
 
-    def __init__(self, run: Run, held_out: SimilarityIndex) -> None:
-        self._context = run.path, run.config, held_out
+    def __init__(self, folder: Path, config: Config, held_out: SimilarityIndex) -> None:
+        self._context = folder, config, held_out
         self.process: SpawnProcess | None = None
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rods.buffers.run.run import Run
 from rods.config import Config
 from rods.daemon.attempt_worker import AttemptWorker
 from rods.daemon.compute import LostWorker, WorkItem
@@ -30,10 +29,10 @@ AT_ONCE = 4  # items a message, which costs the daemon 1 to 2 ms of CPU time how
 REACHED = 5.0  # seconds for the head to take a connection
 
 
-def places(run: Run, held_out: SimilarityIndex) -> Sequence["Actor"]:
+def places(folder: Path, config: Config, held_out: SimilarityIndex) -> Sequence["Actor"]:
     """As many as `operation.compute_places`; 0: one a core of the cluster as it is now. More than
     there are cores wait for an autoscaler. Raises UserError where no cluster answers."""
-    operation = run.config.operation
+    operation = config.operation
     address = operation.ray.address or os.environ.get("RAY_ADDRESS") or None
     remember_address(address or "")
     try:
@@ -54,7 +53,7 @@ def places(run: Run, held_out: SimilarityIndex) -> Sequence["Actor"]:
             remedy="start its head with `ray start --head`, and name the address that it prints",
         ) from error
     # sent once a node, whose workers share its arrays
-    shared = ray.put((run.path.absolute(), run.config, held_out))
+    shared = ray.put((folder.absolute(), config, held_out))
     return [
         Actor(shared, operation.compute_memory_bytes)
         for _ in range(operation.compute_places or _cores())

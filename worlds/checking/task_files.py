@@ -100,7 +100,7 @@ def check_file(
     records = 0
     worlds = Worlds(environments)
     twins = Twins()
-    for number, _, record, broken in _records(path):
+    for number, _, record, broken in task_records(path):
         records += 1
         faults_here = broken or record_faults(record)
         # an edited task: what else is wrong with it counts more, and is said first
@@ -140,7 +140,7 @@ def _findings(path: Path | None) -> list[Any]:
     """The faults in a file of findings; none without a file."""
     if path is None:
         return []
-    found = [record for _, _, record, _ in _records(path)]
+    found = [record for _, _, record, _ in task_records(path)]
     try:
         faulty = [record for record in found if record.get("fault") is True]
         for record in faulty:
@@ -163,7 +163,7 @@ def rehashed(path: Path, environments: Environments) -> tuple[CheckReport, bytes
     lines: list[bytes] = []
     hashes = ids = kept = 0
     worlds = Worlds(environments)
-    for number, line, record, faults_here in _records(path):
+    for number, line, record, faults_here in task_records(path):
         fields = record if isinstance(record, dict) else {}
         old = fields.get("id")
         part = fields.get("environment")
@@ -207,7 +207,7 @@ def _once(all_faults: Sequence[Fault]) -> list[Fault]:
     return merged
 
 
-def _records(path: Path) -> Iterator[tuple[int, bytes, Any, list[Found]]]:
+def task_records(path: Path) -> Iterator[tuple[int, bytes, Any, list[Found]]]:
     """The lines of a task file that are not blank: their number from 1, their bytes, what stands
     there, and why it is no JSON."""
     with explained("cannot read the task file", path, "check the path"):

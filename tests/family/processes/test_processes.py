@@ -124,7 +124,7 @@ async def test_a_worker_has_the_memory_that_is_named(tmp_path: Path) -> None:
     run = make_run(
         tmp_path / "run", {"operation": {"compute": "processes", "compute_memory_bytes": most}}
     )
-    place = Process(run, SimilarityIndex())
+    place = Process(run.path, run.config, SimilarityIndex())
     await place.renew()
     try:
         assert place.process is not None
@@ -136,7 +136,8 @@ async def test_a_worker_has_the_memory_that_is_named(tmp_path: Path) -> None:
 async def test_a_worker_that_stands_still_before_a_large_order_stops_nobody_else(
     tmp_path: Path,
 ) -> None:
-    place = Process(make_run(tmp_path / "run", {}), SimilarityIndex())
+    run = make_run(tmp_path / "run", {})
+    place = Process(run.path, run.config, SimilarityIndex())
     await place.renew()
     assert place.process is not None and place.process.pid is not None
     os.kill(place.process.pid, signal.SIGSTOP)

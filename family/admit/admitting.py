@@ -1,0 +1,147 @@
+"""Judges a file of tasks on several cores, line by line: who is asked, near duplicates among the
+lines and of what is there already, and a verdict for each."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal
+
+from rods.canonical import JsonObject
+from rods.config import Config
+from rods.daemon.attempt_worker import AttemptWorker
+from rods.daemon.authors.base import NO_CALLS
+from rods.daemon.compute import Compute, GateCheck, compute_of
+from rods.environments.base import Environment
+from rods.errors import InfrastructureError
+from rods.family.admit.judging import judge
+from rods.faults import Reason, Reasons
+from rods.functions import named_function
+from rods.gates.similarity import DuplicateIndex, held_out_index
+from rods.tasks import AnyTask
+from rods.worlds.checking.task_files import record_faults, task_records
+from rods.worlds.sources import TASK_READERS
+
+TOGETHER = 256  # lines that workers have at a time
+JUDGE = f"{judge.__module__}:{judge.__name__}"
+
+
+@dataclass(slots=True)
+class Line:
+    """A line of the file, the task that it makes, if any, and the reasons against it by kind; those
+    of the kind `lost` say that nothing is known."""
+
+    number: int
+    task: AnyTask | None = None
+    reasons: dict[str, Reasons] = field(default_factory=dict)
+
+    @property
+    def certain(self) -> list[str]:
+        """The kinds of faults of which there is no doubt."""
+        return [kind for kind, faults in self.reasons.items() if not all(f.doubt for f in faults)]
+
+    @property
+    def kinds(self) -> list[str]:
+        """The same, or, where there are none, what is doubted."""
+        return self.certain or [kind for kind, faults in self.reasons.items() if faults]
+
+    @property
+    def verdict(self) -> Literal["accepted", "doubtful", "refused", "undecided"]:
+        if "lost" in self.reasons:
+            return "undecided"
+        return "refused" if self.certain else "doubtful" if self.kinds else "accepted"
+
+    def as_json(self) -> JsonObject:
+        """As docs/admit.md has it; `rods data check --findings` reads the same."""
+        return {
+            "line": self.number,
+            "task": self.task.id if self.task else "",
+            "verdict": self.verdict,
+            "fault": self.verdict == "refused",
+            "kinds": self.kinds,
+            "what": ", ".join([self.verdict, *self.kinds]),
+            "evidence": [
+                f"{kind}: {'perhaps ' * reason.doubt}{reason}"
+                for kind, reasons in self.reasons.items()
+                for reason in reasons
+            ],
+        }
+
+
+@dataclass
+class Admitting:
+    """Who judges by `config`, beside what is `given`. `folder`: where generated worlds lie."""
+
+    config: Config
+    folder: Path
+    environment: Environment
+    given: Sequence[AnyTask]
+
+    def read(self, file: Path) -> Iterator[Line]:
+        """The lines of a file with the tasks that they make. Raises UserError where it cannot be
+        read."""
+        for number, _, record, broken in task_records(file):
+            line = Line(number)
+            ours = isinstance(record, dict) and not record.keys().isdisjoint(("goal", "user"))
+            if faults := broken or (record_faults(record) if ours else []):
+                line.reasons["record"] = [Reason(f"{where} {what}") for where, what, _ in faults]
+            else:
+                try:
+                    line.task = self._task(record, ours, f"{file.name}:{number}")
+                except InfrastructureError as error:
+                    line.reasons["lost"] = [Reason(str(error))]
+                except Exception as error:  # noqa: BLE001
+                    # a world may raise anything, and one line never ends the rest
+                    line.reasons["record"] = [Reason(str(error))]
+            yield line
+
+    async def judged(self, lines: Iterator[Line]) -> list[Line]:
+        """The lines in their order, with what is wrong with each. What is accepted is a neighbour
+        of those behind it; what is not, of none."""
+        context = self.folder, self.config, held_out_index(self.given)
+        neighbours = DuplicateIndex(self.given, staging=True)
+        done: list[Line] = []
+        with closing(compute_of(*context) or AttemptWorker(*context)) as worker:
+            while together := [*islice(lines, TOGETHER)]:
+                await asyncio.gather(*(self._judge(line, worker) for line in together))
+                done += together
+        for line in done:
+            if line.task and self.config.gates.duplicates and line.verdict == "accepted":
+                line.reasons["duplicates"] = [*map(Reason, neighbours.admit(line.task))]
+        return done
+
+    def _task(self, record: Any, ours: bool, source: str) -> AnyTask:
+        """The task of a record, which is sound where it is in our form. Raises what readers and
+        worlds do."""
+        if ours:
+            return AnyTask.from_json(record)
+        why = ValueError("it is in no form that is known")
+        for reader in TASK_READERS:
+            read = named_function(reader, where="task_readers")
+            try:
+                task: AnyTask = read(self.environment, record, {"source": source})
+                return task
+            except ValueError as error:
+                why = error
+        raise why
+
+    async def _judge(self, line: Line, worker: Compute | AttemptWorker) -> None:
+        task = line.task
+        if task is None:
+            return
+        if task.environment.name != self.environment.name:
+            line.reasons["world"] = [Reason(f"it was written for {task.environment.name}")]
+            return
+        gates = self.config.gates.model_copy(update={"profile": False})
+        item = GateCheck(task, NO_CALLS, gates, JUDGE)
+        try:
+            said = await worker.judged(item) if isinstance(worker, Compute) else worker.made(item)
+            if isinstance(said, InfrastructureError):
+                raise said
+        except InfrastructureError as error:
+            line.reasons["lost"] = [Reason(str(error))]
+            return
+        line.reasons = said.reasons
+        line.task = said.task or task

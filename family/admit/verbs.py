@@ -1,0 +1,153 @@
+"""`rods admit`: a gate for tasks that somebody else's generator wrote."""
+
+import asyncio
+from collections import Counter
+from contextlib import closing, suppress
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+import orjson
+
+from rods.buffers.daemon_log import DaemonLog
+from rods.buffers.log.disk import replace as replace_file
+from rods.buffers.run.run import Run, guarded_by
+from rods.buffers.state import read_state
+from rods.commands import Json
+from rods.config import Config, Data, read_config
+from rods.console.output import ConfigFile, print_result
+from rods.console.verbs.data import Name
+from rods.environments import registry
+from rods.environments.base import Environment
+from rods.environments.loading import Environments
+from rods.errors import EXIT_FAILED, EXIT_OK, UserError
+from rods.family.admit.admitting import Admitting
+from rods.faults import Reason
+from rods.tasks import AnyTask, Task, write_task_file
+from rods.worlds.checking.environments import check_environment
+from rods.worlds.checking.twins import Twins
+from rods.worlds.sources import given_tasks, load_tasks
+
+# tasks that the world is probed with, and that are searched for tools that do the same
+SAMPLE = 8
+
+
+def admit(
+    world: Name,
+    tasks: Path,
+    /,
+    *,
+    into: Path | None = None,
+    whose: str = "",
+    config: ConfigFile = None,
+    against: list[str] | None = None,
+    out: Path | None = None,
+    accepted: Path | None = None,
+    unchecked: bool = False,
+    trust: bool = False,
+    as_json: Json = False,
+) -> int:
+    """Hold tasks that another generator wrote to what variants have to pass (docs/admit.md): a
+    verdict for each with its evidence, and how many faults of which kind there are. Exits 1 where
+    one is not accepted.
+
+    Args:
+        tasks: JSON lines, a task each, or a logged conversation.
+        into: A run: what is accepted waits there for the next merge, as variants do.
+        whose: Whose they are, for their provenance; else the name of the file.
+        config: Gates, the policy's context, guarded benchmarks and the number of processes
+            (operation.compute_places; 0: one a core) are those of this configuration, and its
+            tasks are given; with --into the run's.
+        against: More tasks that are given: none may repeat a training task or match a held-out one
+            of them. Names, as in data.tasks, or files.
+        out: The verdicts, as JSON lines; else TASKS.verdicts.jsonl, without the ending of TASKS.
+        accepted: Write what is accepted here, too, as a file of tasks.
+        unchecked: Do not probe the world first; worlds that come with this package are never.
+        trust: Run the code or the command of the world unconfined, whoever wrote it.
+    """
+    target = out or tasks.with_suffix(".verdicts.jsonl")
+    if tasks.resolve() in {path.resolve() for path in (target, accepted) if path}:
+        raise UserError("would be written over", where=tasks, remedy="name another file")
+    run = Run.open(into) if into else None
+    settings = (
+        run.config if run else read_config(config) if config else Config(data=Data(tasks="none"))
+    )
+    settings = _with_workers(settings, world, trust)
+    folder = run.path if run else tasks.parent
+    twins = Twins()
+    with Environments(settings.operation.sandbox, folder, trust=trust) as environments:
+        environment = environments.load(world)
+        given = [task for name in against or () for task in given_tasks(name, Path())]
+        if run:
+            given += _of_run(run, environment)
+        elif config:
+            ours = load_tasks(settings.data, config.parent, train_needed=False)
+            given += [*ours, *guarded_by(settings)]
+        faults = list[Reason]()
+        gate = Admitting(settings, folder, environment, given)
+        if not unchecked and world not in registry.environments():
+            own = (line.task for line in gate.read(tasks) if isinstance(line.task, Task))
+            report = check_environment(world, environments, islice(own, SAMPLE))
+            faults = [Reason(str(fault)) for fault in report.faults]
+        lines = asyncio.run(gate.judged(gate.read(tasks)))
+        for line in lines:
+            line.reasons |= {"world": faults} if faults else {}
+            if run and line.task and line.task.split != "train":
+                line.reasons["split"] = [Reason(f"it is held out: {line.task.split}")]
+        good = [line for line in lines if line.verdict == "accepted"]
+        for line in good[:SAMPLE]:
+            with suppress(Exception):  # what a world raises, its verdicts say
+                if isinstance(line.task, Task):
+                    twins.look(environment, line.task, f"line {line.number}")
+    replace_file(target, b"".join(orjson.dumps(line.as_json()) + b"\n" for line in lines))
+    whose = whose or tasks.name
+    about = {"generation": 1, "model": whose, "whose": whose}
+    owned = [
+        replace(task, provenance={**task.provenance, **about, "root": task.id})
+        for line in good
+        if (task := line.task)
+    ]
+    if accepted:
+        write_task_file(owned, accepted)
+    if run:
+        with closing(DaemonLog(run)) as log:
+            log.admitted(whose, owned)
+    verdicts = Counter(line.verdict for line in lines)
+    kinds = Counter(f"{line.verdict}: {kind}" for line in lines for kind in line.kinds)
+    notes = twins.notes()
+    print_result(
+        as_json,
+        {"verdicts": verdicts, "kinds": kinds, "twins": notes, "out": target},
+        (f"{count:6} {name}" for name, count in [*verdicts.items(), *kinds.most_common()]),
+        (f"note: {note}" for note in notes),
+        f"{len(lines)} lines, verdicts in {target}",
+    )
+    return EXIT_OK if len(good) == len(lines) else EXIT_FAILED
+
+
+def _with_workers(config: Config, world: str, trust: bool) -> Config:
+    """`config` with judges in processes, and a world of Python code confined in them."""
+    operation = config.operation
+    sandbox = operation.sandbox
+    if ":" in world and not trust:
+        names = (*sandbox.environments, world)
+        sandbox = sandbox.model_copy(update={"environments": names})
+    operation = operation.model_copy(update={"compute": "processes", "sandbox": sandbox})
+    return config.model_copy(update={"operation": operation})
+
+
+def _of_run(run: Run, environment: Environment) -> list[AnyTask]:
+    """What a run has, or may not repeat. Raises RefusedError where it takes no task of this
+    world."""
+    if run.manifest["environments"].get(environment.name) != environment.hash:
+        raise run.refused(f"{environment.name} is none of its worlds", "leave --into out")
+    if run.config.pool.static:
+        raise run.refused("its pool is static: nothing joins it", "leave --into out")
+    state = read_state(run)
+    staged = state.staging.candidates(state.staging.seq, by_pick=False)
+    return [
+        *run.tasks,
+        *run.guarded,
+        *(state.task(member.task_id) for member in state.pool.generated),
+        *(task for candidate in staged if (task := candidate.task)),
+    ]

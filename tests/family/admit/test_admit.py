@@ -1,0 +1,241 @@
+"""`rods admit`: what becomes of tasks of others, sound ones and ones with known defects."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from rods.buffers.audit.verify import verify
+from rods.buffers.log.tail import read
+from rods.buffers.run.runfolder import EXPANDED, SEEDS
+from rods.buffers.state import read_state
+from rods.calls import Call
+from rods.config import Gates
+from rods.console.main import run as rods
+from rods.daemon.attempt_worker import AttemptWorker
+from rods.daemon.authors.base import NO_CALLS
+from rods.daemon.compute import GateCheck
+from rods.environments.base import Environment, reference
+from rods.errors import EXIT_FAILED, EXIT_OK, EXIT_REFUSED, EXIT_USER
+from rods.family.admit.admitting import JUDGE
+from rods.family.admit.judging import judge
+from rods.gates import check
+from rods.gates.similarity import SimilarityIndex
+from rods.tasks import Task, read_tasks, task_lines, write_task_file
+from tests.daemon.runs import Daemon, Trainer, make_run, until
+from tests.environments import desk_tasks, load
+from tests.family.admit import worlds
+from tests.parts import GONE
+
+GATES = Gates(profile=False)
+
+
+class NoRun:
+    held_out = SimilarityIndex()
+    room = None
+
+
+def kinds(environment: Environment, task: Task) -> list[str]:
+    judged = judge(environment, GateCheck(task, NO_CALLS, GATES), NoRun())  # type: ignore[arg-type]
+    return [
+        kind
+        for kind, reasons in judged.reasons.items()
+        if not all(reason.doubt for reason in reasons)
+    ]
+
+
+@cache
+def _sound() -> list[Task]:
+    desk = load("desk")
+    gates = Gates(profile=False)
+    return [
+        task
+        for task in desk_tasks(7, 60, 0)
+        if not check(desk, task, NO_CALLS, gates, SimilarityIndex()).rejections
+    ]
+
+
+def sound(count: int = 30) -> list[Task]:
+    """Tasks of desk that the gates pass."""
+    return _sound()[:count]
+
+
+def changed(task: Task, **changes: Any) -> Task:
+    return replace(task, id="", provenance={}, **changes)
+
+
+def with_last(task: Task, change: Callable[[Call], Call]) -> Task:
+    *turns, last = task.calls
+    return changed(task, calls=(*turns, (*last[:-1], change(last[-1]))))
+
+
+def admit(*arguments: object) -> tuple[int, list[dict[str, Any]]]:
+    code = rods(["admit", *map(str, arguments)])
+    out = Path(str(arguments[1])).with_suffix(".verdicts.jsonl")
+    return code, [json.loads(line) for line in out.read_text().splitlines()]
+
+
+def test_sound_tasks_have_no_fault_of_any_kind() -> None:
+    assert [kinds(load("desk"), task) for task in sound()] == [[]] * len(sound())
+
+
+def test_a_turn_whose_results_a_task_does_not_judge_is_earned_by_nothing_or_by_less() -> None:
+    found = [set(kinds(load("desk"), changed(task, reads="state"))) for task in sound()]
+    assert {"idle"} in found and {"near_miss"} in found
+    assert set().union(*found) <= {"idle", "near_miss"}
+
+
+def test_a_task_that_expects_nothing_is_earned_by_doing_nothing() -> None:
+    task = sound(1)[0]
+    assert "idle" in kinds(load("desk"), changed(task, calls=((),) * len(task.calls)))
+
+
+def moved(environment: Environment, task: Task) -> Task:
+    return changed(task, environment=reference(environment))
+
+
+def no_such_thing(call: Call) -> Call:
+    return Call("find_event", {"title": "zz"})
+
+
+@pytest.mark.parametrize(
+    ("world", "kind"), [(worlds.soft, "soft_failure"), (worlds.raising, "broken")]
+)
+def test_a_call_that_finds_nothing_is_named_however_its_world_tells_it(
+    world: Callable[[], Environment], kind: str
+) -> None:
+    environment = world()
+    task = moved(environment, with_last(sound(1)[0], no_such_thing))
+    assert kind in kinds(environment, task)
+
+
+def test_a_ground_truth_that_gives_other_results_each_time_is_named() -> None:
+    environment = worlds.drifting()
+    assert "unrepeatable" in kinds(environment, moved(environment, sound(1)[0]))
+
+
+def test_a_task_for_another_version_of_the_world_is_named() -> None:
+    other = replace(sound(1)[0].environment, hash="0" * 20)
+    assert kinds(load("desk"), changed(sound(1)[0], environment=other)) == ["world"]
+
+
+def test_no_line_ends_the_rest_and_each_has_a_verdict(tmp_path: Path) -> None:
+    one, two, three = sound(3)
+    broken = with_last(one, no_such_thing)
+    bad = [b"{", b"[]", b'{"goal": 3}', b'{"messages": 1}', b"\xff"]
+    file = tmp_path / "theirs.jsonl"
+    file.write_bytes(b"\n".join([*bad, task_lines([broken, two, two, three]).rstrip()]))
+    accepted = tmp_path / "accepted.jsonl"
+    code, lines = admit("desk", file, "--accepted", accepted)
+    assert code == EXIT_FAILED
+    assert [line["line"] for line in lines] == list(range(1, 10))
+    assert [line["kinds"][:1] for line in lines] == [
+        *([["record"]] * len(bad)),
+        ["replay"],
+        [],
+        ["duplicates"],
+        [],
+    ]
+    assert [task.id for task in read_tasks(accepted)] == [two.id, three.id]
+
+
+def test_a_file_of_sound_tasks_is_accepted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_task_file(sound(2), tmp_path / "theirs.jsonl")
+    code, lines = admit("desk", tmp_path / "theirs.jsonl", "--json")
+    printed = json.loads(capsys.readouterr().out)
+    assert code == EXIT_OK and {line["verdict"] for line in lines} == {"accepted"}
+    assert printed["verdicts"] == {"accepted": 2} and printed["kinds"] == {}
+
+
+@pytest.mark.skipif("conversations" in GONE, reason="nothing reads conversations")
+def test_logged_conversations_are_tasks_too(tmp_path: Path) -> None:
+    from tests.family.conversations.logs import openai
+
+    file = tmp_path / "chats.jsonl"
+    lost = openai(sound(1)[0]) | {"state": {}}
+    file.write_bytes(b"\n".join(map(orjson.dumps, [openai(sound(1)[0]), lost])))
+    code, lines = admit("desk", file)
+    assert code == EXIT_FAILED
+    assert [line["kinds"] for line in lines] == [[], ["record"]]
+
+
+def test_what_is_given_or_held_out_is_not_admitted_again(tmp_path: Path) -> None:
+    training = sound(3)
+    held_out = [replace(training[1], split="test")]
+    write_task_file([training[0], *held_out], tmp_path / "given.jsonl")
+    write_task_file(training, tmp_path / "theirs.jsonl")
+    _, lines = admit("desk", tmp_path / "theirs.jsonl", "--against", tmp_path / "given.jsonl")
+    assert [line["kinds"] for line in lines] == [["duplicates"], ["contamination"], []]
+
+
+def records(path: Path, kind: str) -> Sequence[Mapping[str, Any]]:
+    return [record for record in read(path) if record["kind"] == kind]
+
+
+def test_what_is_accepted_joins_a_run_as_a_variant_and_every_decision_is_derived_again(
+    tmp_path: Path,
+) -> None:
+    run = make_run(tmp_path / "run", tasks=desk_tasks(7, 24, 8))
+    known = {task.id for task in run.tasks}
+    theirs = [task for task in desk_tasks(8, 12, 4) if task.type == "base" and task.id not in known]
+    write_task_file(theirs, tmp_path / "theirs.jsonl")
+    arguments = ("desk", tmp_path / "theirs.jsonl", "--into", run.path)
+    _, lines = admit(*arguments, "--whose", "a generator")
+    accepted = [line["task"] for line in lines if line["verdict"] == "accepted"]
+    assert accepted and {"split"} < {kind for line in lines for kind in line["kinds"]} | {
+        "split",
+        "",
+    }
+    variants = records(run.path / EXPANDED, "expanded")
+    assert [record["task"]["id"] for record in variants] == accepted
+    assert {record["task"]["provenance"]["whose"] for record in variants} == {"a generator"}
+    assert [record["task"] for record in records(run.path / SEEDS, "admitted")] == accepted
+    _, again = admit(*arguments)  # nothing waits twice
+    assert not [line for line in again if line["verdict"] == "accepted"]
+    with Trainer(run) as trainer:
+        trainer.play(8)
+    assert [*read_state(run).pool.injected] == accepted[: len(read_state(run).pool.injected)] != []
+    assert verify(run.path, replay=True).problems == []
+
+
+@pytest.mark.slow
+def test_a_run_whose_daemon_works_is_left_as_it_is(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    write_task_file(desk_tasks(8, 4, 0), tmp_path / "theirs.jsonl")
+    daemon = Daemon(run.path)
+    try:
+        until((run.path / SEEDS).exists)
+        code, lines = admit("desk", tmp_path / "theirs.jsonl", "--into", run.path)
+        assert code == EXIT_REFUSED and len(lines) == 4
+    finally:
+        daemon.stop()
+    assert not records(run.path / EXPANDED, "expanded")
+
+
+def test_a_world_that_the_run_does_not_know_is_refused(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    write_task_file(sound(1), tmp_path / "theirs.jsonl")
+    code = rods(["admit", "bfcl", str(tmp_path / "theirs.jsonl"), "--into", str(run.path)])
+    assert code in (EXIT_REFUSED, EXIT_USER)
+
+
+def test_a_task_that_was_sent_to_another_process_opens_its_world() -> None:
+    task = pickle.loads(pickle.dumps(sound(1)[0]))
+    assert isinstance(task.state_bytes, bytes) and task.state_bytes == sound(1)[0].state_bytes
+
+
+def test_a_worker_asks_the_judge_that_is_named(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    worker = AttemptWorker(run.path, run.config, SimilarityIndex())
+    judged = worker.made(GateCheck(sound(1)[0], NO_CALLS, GATES, JUDGE))
+    assert not any(judged.reasons.values()) and judged.task.provenance["results"]
