@@ -5,13 +5,8 @@ bool}; a snapshot adds "objects" for what has changed since. `reset` builds the 
 once and keeps them, never to be written; a world shares them, and owns a copy of an object from its
 first write on. So a fresh world costs microseconds, reading costs no copy, and comparing two worlds
 skips whatever neither has touched.
-
-Sentences after refused calls (explaining.toml) are rules of BFCL's tools that its error messages do
-not state (000 §3.3, Appendix H). They say what a tool takes, never what to give it, and name no
-tool: which are visible differs from task to task.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
@@ -26,7 +21,6 @@ from rods.composing.catalogue import Catalogue
 from rods.environments.base import Features, Instance, Result, Tools
 from rods.environments.workers.worker import Overrun, Worker, WorkerSpec
 from rods.errors import InfrastructureError
-from rods.files import module_table
 from rods.tasks import state_json
 from rods.worlds.bfcl import bounds, wheel
 from rods.worlds.bfcl.classes import MODULES, STATELESS, keep_stocks, load
@@ -40,37 +34,10 @@ from rods.worlds.bfcl.execution import (
     kind_of_error,
     reports_error,
 )
+from rods.worlds.bfcl.explaining import explain
 from rods.worlds.bfcl.jsontext import KeptDict, value_of, write, write_padded
 from rods.worlds.bfcl.ownership import FILE_SYSTEM, SCRATCH
 from rods.worlds.bfcl.trees import decode_system, encode_system, same_tree
-
-_TABLES = module_table(__file__, "explaining.toml")
-_RULES: dict[str, str] = _TABLES["rules"]
-_CODE = re.compile(r"[A-Z]{3}")
-_ZIP = re.compile(r"\d+")
-
-
-def explain(call: Call, result: Result) -> str:
-    """The rule that a refused call has broken, as far as its own arguments show; empty where none
-    is known."""
-    text = result.text
-    texts = {name: value for name, value in call.arguments.items() if isinstance(value, str)}
-    if (
-        any("/" in texts.get(name, "") for name in _TABLES["names"])
-        and call.name in _TABLES["file_tools"]
-    ):
-        return _RULES["paths"]
-    if call.name in _TABLES["file_tools"] and re.search(r"No such (file|directory)", text):
-        return _RULES["levels"] if "/" in texts.get("folder", "").strip("/") else _RULES["absent"]
-    if call.name == "cd" and "Unsupported path" in text:
-        return _RULES["levels"]
-    if call.name in ("get_flight_cost", "book_flight"):
-        codes = [texts.get("travel_from", ""), texts.get("travel_to", "")]
-        return "" if all(_CODE.fullmatch(code) for code in codes) else _RULES["airports"]
-    if call.name == "estimate_distance":
-        return "" if all(_ZIP.fullmatch(code) for code in texts.values()) else _RULES["zip_codes"]
-    return _RULES["tank"] if call.name == "fillFuelTank" and "capacity" in text else ""
-
 
 # to be raised when equal calls may give other results (the golden transcript's test forces it)
 BEHAVIOUR = 1

@@ -1,22 +1,15 @@
 """BFCL V4's single turns as a benchmark (rods.family.benchmarks.benchmarks): a question, documents
 of functions, and the calls that answer it, which are compared and never executed. In irrelevance
-categories no call is right; in relevance any is.
+categories no call is right; in relevance any is."""
 
-Whether decoded calls are among those that BFCL allows: by its own comparison of syntax trees,
-taken by name out of the wheel, whose hash is checked. Where it raises, no call is allowed.
-"""
-
-import re
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
-from types import SimpleNamespace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import orjson
 
 from rods.calls import Call
-from rods.canonical import JsonMapping, JsonObject
 from rods.dialects import Message
 from rods.environments.base import reference
 from rods.environments.registry import declared
@@ -24,65 +17,25 @@ from rods.episode.drivers import Job
 from rods.episode.engine import NeedText, Reply, StepTrace, Trace, TurnTrace
 from rods.family.benchmarks.bfcl.benchmark import ResultFiles
 from rods.family.benchmarks.bfcl.dialects import FORMS, Native, Prompted
-from rods.family.benchmarks.bfcl.harness import harness, right_answers, taken
-from rods.family.benchmarks.bfcl_single import source_text
+from rods.family.benchmarks.bfcl.harness import harness, right_answers
+from rods.family.benchmarks.bfcl_single import matching, source_text
 from rods.family.benchmarks.episodes import Maker, Unjudged
 from rods.family.benchmarks.folder import Episode, Form, Score, Settings
-from rods.files import module_table
 from rods.tasks import AnyTask, Task
 from rods.worlds import bfcl
 from rods.worlds.bfcl import wheel
-
-Decoded = Mapping[str, JsonMapping]  # one call: {name: {argument: value}}
-_TAKEN = module_table(__file__, "matching.toml")["taken"]
-
-
-def allowed(
-    category: str,
-    documents: Sequence[Any],
-    answers: Sequence[Decoded],
-    calls: Sequence[Decoded],
-    form: Form,
-) -> bool:
-    """Whether `calls` are right in an item of `category`, for which each of `answers` has a name
-    and a list of values for each argument. Native calls have underscores in the place of dots."""
-    checker = _checker()
-    language = checker["Language"](source_text.language(category))
-    try:
-        outcome = checker["ast_checker"](documents, calls, answers, language, category, form)
-    except Exception:  # noqa: BLE001 BFCL's runner takes that for a wrong call
-        return False
-    return bool(outcome["valid"])
-
-
-@cache
-def _checker() -> JsonObject:
-    """BFCL's comparison, which asks by the name of a model whether its calls have dots: here by
-    their form."""
-    names = {
-        "re": re,
-        "Language": taken(wheel.path(), "constants/enums.py")["Language"],
-        "MODEL_CONFIG_MAPPING": {
-            "prompt": SimpleNamespace(underscore_to_dot=False),
-            "native": SimpleNamespace(underscore_to_dot=True),
-        },
-    }
-    for language in ("java", "javascript"):
-        names |= source_text.reading(language)
-    return taken(wheel.path(), "eval_checker/ast_eval/ast_checker.py", _TAKEN, names)
-
 
 NAME = "bfcl_single"
 DECLARED = declared("rods.family.benchmarks", "benchmark.toml")[NAME]
 
 
 class Item(NamedTuple):
-    """An entry of the wheel; `answers` as `allowed` takes them, none for (ir)relevance."""
+    """An entry of the wheel; `answers` as `matching.allowed` takes them, none for (ir)relevance."""
 
     category: str
     question: Sequence[Mapping[str, str]]
     documents: Sequence[Any]
-    answers: Sequence[Decoded]
+    answers: Sequence[matching.Decoded]
 
 
 class SingleTurns(ResultFiles):
@@ -143,10 +96,12 @@ def right(item: Item, result: Any, form: Form) -> bool:
     calls = source_text.decoded(result, form, item.category)
     if "relevance" in item.category:
         return bool(calls) != ("irrelevance" in item.category)
-    return calls is not None and allowed(item.category, item.documents, item.answers, calls, form)
+    return calls is not None and matching.allowed(
+        item.category, item.documents, item.answers, calls, form
+    )
 
 
-def _call(item: Item, answer: Decoded) -> Call:
+def _call(item: Item, answer: matching.Decoded) -> Call:
     """The first of the calls that an answer allows."""
     name, wanted = next(iter(answer.items()))
     document = next(one for one in item.documents if one["name"] == name)["parameters"]

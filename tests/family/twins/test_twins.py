@@ -14,7 +14,7 @@ import pytest
 from rods.buffers.run.run import Run
 from rods.config import identity_diff, parse_config
 from rods.errors import UserError
-from rods.family.twins.verbs import PlayedRollouts, ScoredRun, over
+from rods.family.twins.run_sets import PlayedRollouts, ScoredRun, over
 from tests.console.conftest import CONFIG, finished, rods
 
 TWINS = {

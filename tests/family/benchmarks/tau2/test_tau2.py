@@ -33,7 +33,8 @@ from rods.family.benchmarks.episodes import messages
 from rods.family.benchmarks.folder import Episode, Form, Settings, cards, episodes
 from rods.family.benchmarks.guard import guarded
 from rods.family.benchmarks.tau2 import package
-from rods.family.benchmarks.tau2.benchmark import TalkMaker, Tau2, World
+from rods.family.benchmarks.tau2.benchmark import TalkMaker, Tau2
+from rods.family.benchmarks.tau2.conversation import World
 from rods.tasks import AnyTask
 from rods.worlds.bfcl.world import Bfcl
 from tests.buffers.world import make_run
@@ -212,7 +213,7 @@ def test_a_call_that_computes_without_end_is_the_policy_s_and_harms_no_other(
     benchmark: Tau2, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worker = Worker(replace(package.worker().spec, seconds=1.0))
-    monkeypatch.setattr("rods.family.benchmarks.tau2.benchmark.worker", lambda: worker)
+    monkeypatch.setattr("rods.family.benchmarks.tau2.conversation.worker", lambda: worker)
     playing = maker(benchmark)
     task = item(benchmark)
     other: Any = playing.job(task).world
@@ -234,7 +235,7 @@ def test_a_worker_that_is_killed_is_nobody_s_failure(
     benchmark: Tau2, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worker = Worker(package.worker().spec)
-    monkeypatch.setattr("rods.family.benchmarks.tau2.benchmark.worker", lambda: worker)
+    monkeypatch.setattr("rods.family.benchmarks.tau2.conversation.worker", lambda: worker)
     worker.open()
     job: Any = maker(benchmark).job(item(benchmark))
     world: World = job.world()
