@@ -7,7 +7,7 @@ removes its file has it scored again. Rollouts that ended as infrastructure fail
 in no mean. Every checkpoint of a run is scored on the same tasks with the same draws through the
 identity interface, so that differences are paired."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -22,6 +22,7 @@ from rods.canonical import JsonObject, frozen, keyed_random
 from rods.config import Config
 from rods.environments.registry import having
 from rods.episode.engine import Trace
+from rods.episode.rewards import score
 from rods.errors import InfrastructureError, UserError
 from rods.evaluation import card as cards
 from rods.evaluation.scoring import by_task, differences, share
@@ -32,6 +33,7 @@ from rods.players import Players
 from rods.tasks import AnyTask, Task
 from rods.trainer import simulated
 
+HELD_OUT = "held out of the run"
 MEASURES = ("progress", "binary", "official")
 # rollouts in lock-step; a constant, because the draws of a rollout are keyed by its place in a
 # batch
@@ -52,11 +54,14 @@ def score_run(path: Path, which: Which) -> JsonObject:
     """Scores the run in `path` at its first checkpoint, its newest, or the one of a step; the
     summary. Raises UserError when there is no such checkpoint or no held-out task,
     InfrastructureError when every rollout broke."""
+    if Run.open(path).config.policy.kind == "external":
+        kept = [file for step, _, file in _files(path) if which in ("start", "end", step)]
+        if kept:
+            return summary(kept[0 if which == "start" else -1])
     run, chosen = checkpoint(path, which)
-    position = chosen.position
-    file = (
-        path / runfolder.EVALUATION / f"heldout_step_{position.step:08d}.a{position.attempt}.jsonl"
-    )
+    step = chosen.position.step
+    attempt = chosen.position.attempt
+    file = _file(path, step, attempt)
     if not file.exists():
         run.check_environments()
         if not run.held_out:
@@ -69,8 +74,45 @@ def score_run(path: Path, which: Which) -> JsonObject:
         card = _card(run, chosen, count)
         with run.playing("scoring"):
             rolled_out = roll_out(run.config, chosen.policy, run.players, run.held_out, count)
-            _write(file, chosen, rolled_out, card)
+            _write(file, step, attempt, rolled_out, card)
     return summary(file)
+
+
+def keep(
+    run: Run,
+    step: int,
+    attempt: int,
+    rolled_out: Iterable[tuple[AnyTask, Sequence[Scored]]],
+    card: cards.Card | None = None,
+) -> JsonObject:
+    """Keeps what others have played as the scores of `step`, in place of those that are there; the
+    summary. Raises UserError for tasks that are not
+    held out of `run`, InfrastructureError when every rollout broke."""
+    played = [*rolled_out]
+    others = {task.id for task, _ in played} - {task.id for task in run.held_out}
+    if others or not played:
+        raise UserError(
+            f"not a held-out task: {min(others)}" if others else "no held-out task was played",
+            where=run.path,
+            remedy="play those of its tasks.jsonl whose `split` is not `train`",
+        )
+    _write(file := _file(run.path, step, attempt), step, attempt, played, card)
+    return summary(file)
+
+
+def _file(path: Path, step: int, attempt: int) -> Path:
+    return path / runfolder.EVALUATION / f"heldout_step_{step:08d}.a{attempt}.jsonl"
+
+
+def _files(path: Path) -> list[tuple[int, int, Path]]:
+    """Step, attempt and file of the live scores, in order."""
+    live = starts_of(path).keeps
+    return sorted(
+        (int(step), int(attempt), file)
+        for file in (path / runfolder.EVALUATION).glob("heldout_step_*.a*.jsonl")
+        for step, attempt in [file.stem.removeprefix("heldout_step_").split(".a")]
+        if live(int(attempt), int(step))
+    )
 
 
 def _card(run: Run, checkpoint: Checkpoint, count: int) -> cards.Card:
@@ -79,7 +121,7 @@ def _card(run: Run, checkpoint: Checkpoint, count: int) -> cards.Card:
     jobs = [] if config.policy.kind == "simulated" else [run.episode(task) for task in run.held_out]
     return cards.card(
         run.held_out,
-        "held out of the run",
+        HELD_OUT,
         [cards.shown(job) for job in jobs],
         history="tokens" if jobs else "none",
         template=cards.template_of(checkpoint.policy) if jobs else None,
@@ -103,13 +145,7 @@ def compare(path: Path) -> JsonObject:
 def scored(path: Path) -> JsonObject | None:
     """`compare` from the files that exist, of the first and the last live step that were scored;
     None below two."""
-    live = starts_of(path).keeps
-    files = sorted(
-        (int(step), int(attempt), file)
-        for file in (path / runfolder.EVALUATION).glob("heldout_step_*.a*.jsonl")
-        for step, attempt in [file.stem.removeprefix("heldout_step_").split(".a")]
-        if live(int(attempt), int(step))
-    )
+    files = _files(path)
     if len({step for step, *_ in files}) < 2:
         return None
     return _compared(summary(files[0][-1]), summary(files[-1][-1]))
@@ -196,6 +232,10 @@ def roll_out(
             )
 
 
+def scored_trace(task: AnyTask, trace: Trace) -> Scored:
+    return Scored(score(trace, "progress"), _official(task, trace))
+
+
 def _official(task: AnyTask, trace: Trace) -> bool | None:
     """The verdict of the benchmark that the task belongs to, None where it belongs to none."""
     verdict = having("verdict").get(task.environment.name)
@@ -246,7 +286,8 @@ def checkpoint(path: Path, which: Which) -> tuple[Run, Checkpoint]:
         raise UserError(
             "the policy's weights are with the program that trains it",
             where=path,
-            remedy="serve them and score the server (`rods-eval run --tasks FILE --url ADDRESS`)",
+            remedy=f"`rods trainer score {path} -- --weights FOLDER`, or serve them and name the "
+            "server: `-- --url ADDRESS --model NAME`",
         )
     named = checkpoints.named(live)
     if which == "end":
@@ -268,22 +309,22 @@ def checkpoint(path: Path, which: Which) -> tuple[Run, Checkpoint]:
 
 def _write(
     file: Path,
-    checkpoint: Checkpoint,
-    rolled_out: Iterator[tuple[AnyTask, list[Scored]]],
-    card: cards.Card,
+    step: int,
+    attempt: int,
+    rolled_out: Iterable[tuple[AnyTask, Sequence[Scored]]],
+    card: cards.Card | None,
 ) -> None:
     """Writes one line a rollout and one for the card, all or none. Raises InfrastructureError, and
     writes nothing, when every rollout broke."""
     file.parent.mkdir(exist_ok=True)
-    position = checkpoint.position
     records = [
         {
             "task": task.id,
             "type": task.type,
             "split": task.split,
             "version": cards.version(task),
-            "step": position.step,
-            "attempt": position.attempt,
+            "step": step,
+            "attempt": attempt,
             "rollout": index,
             **scored.rollout.as_json(),
             **({} if scored.official is None else {"official": int(scored.official)}),

@@ -195,16 +195,22 @@ def observe(
     for answer in foreign_trainer.observe(
         run, sys.stdin.buffer, from_step=from_step, source="standard input"
     ):
-        done = "recorded" if answer["recorded"] else "was recorded already"
-        print_result(
-            as_json,
-            answer,
-            f"step {answer['step']} of epoch {answer['epoch']} {done} (attempt "
-            f"{answer['attempt']})",
+        done = "recorded" if answer.get("recorded", True) else "was recorded already"
+        what = (
+            f"held-out progress {answer['held_out']:.3f} of step {answer['step']}"
+            if "held_out" in answer
+            else f"step {answer['step']} of epoch {answer['epoch']}"
         )
+        print_result(as_json, answer, f"{what} {done} (attempt {answer['attempt']})")
 
 
-def score(run: RunFolder, /, *, step: int | None = None, as_json: Json = False) -> None:
+def score(
+    run: RunFolder,
+    /,
+    *policy: Annotated[str, Parameter(allow_leading_hyphen=True)],
+    step: int | None = None,
+    as_json: Json = False,
+) -> None:
     """Score the run's policy on its held-out tasks, at the start and at the end, paired over the
     same tasks.
 
@@ -212,10 +218,13 @@ def score(run: RunFolder, /, *, step: int | None = None, as_json: Json = False) 
     shown here.
 
     Args:
+        policy: After --: what another program has trained, as options of `rods eval run`: --url
+            ADDRESS --model NAME, or --weights FOLDER. It is scored as that of --step; default: the
+            last one on record.
         step: Score the checkpoint of this step only. Default: start and end, paired.
     """
-    scores = api.score(run, step)
-    print_result(as_json, scores, _compared(scores) if step is None else _scored(scores))
+    scores = api.score(run, step, policy)
+    print_result(as_json, scores, _scored(scores) if "step" in scores else _compared(scores))
 
 
 def _scored(scores: JsonObject) -> Iterator[str]:
