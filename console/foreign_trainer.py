@@ -31,8 +31,6 @@ from rods.rules.curriculum import scheduled, stage_rules
 from rods.tasks import AnyTask
 from rods.trainer.reports import check_by_records, check_policy_step, close_step, due, group_of
 
-PROGRESS = {"kind": "progress", "range": [0, 1]}
-
 
 @frozen
 class OpenEpoch:
@@ -173,7 +171,9 @@ def _held_out(
         )
     stage = len(log.run.config.curriculum.stages)
     groups = [
-        group_of({"reward": PROGRESS, **record}, log, stage, None, place)
+        group_of(
+            {"reward": {"kind": "progress", "range": [0, 1]}, **record}, log, stage, None, place
+        )
         for record, place in waiting
     ]
     played = [(log.task(group.task), [*map(Scored, group.rollouts)]) for group in groups]

@@ -15,9 +15,9 @@ from rods.buffers.state import read_state
 from rods.canonical import JsonObject
 from rods.console.main import programs
 from rods.episode.engine import Trace
-from rods.errors import EXIT_OK, RodsError, UserError
+from rods.errors import RodsError, UserError
 from rods.evaluation.card import Card
-from rods.evaluation.heldout import keep, scored_trace
+from rods.evaluation.heldout import held_out_of, keep, scored_trace
 from rods.functions import named_function
 from rods.tasks import task_lines
 
@@ -27,15 +27,16 @@ def traces_of(file: Path, options: Sequence[str]) -> tuple[dict[str, list[Trace]
     card. What was played stays there: the same options go on with it. Raises UserError where
     nothing evaluates, RodsError where it was not played to its end."""
     if "eval" not in programs():
-        what = "nothing that is installed plays tasks"
-        raise UserError(what, where="rods eval", remedy="install the folder that evaluates")
+        raise UserError(
+            "nothing that is installed plays tasks", remedy="install the folder that evaluates"
+        )
     program = programs()["eval"][0].replace(".__main__:main", ".main:run")
     evaluate: Callable[[list[str]], int] = named_function(program, where="rods eval")
     own = file.with_suffix("")
     with contextlib.redirect_stdout(sys.stderr):
         code = evaluate(["run", str(own), "--tasks", str(file), *options])
-    if code != EXIT_OK:
-        stopped = RodsError(f"{own.name} is not played to its end; the same command goes on")
+    if code:
+        stopped = RodsError(f"{own.name} is not played to its end, as said above")
         stopped.exit_code = code
         raise stopped
     traces: dict[str, list[Trace]] = {}
@@ -54,30 +55,30 @@ def score(path: Path, step: int | None, options: Sequence[str]) -> JsonObject:
     run = Run.open(path)
     state = read_state(run)
     step = state.last_step if step is None else step
-    if run.config.policy.kind != "external":
+    config = run.config
+    if config.policy.kind != "external" or not 0 <= step <= state.last_step:
         raise UserError(
-            "the run holds the weights of its policy itself",
+            f"step {step} is no step of a policy that another program trains",
             where=path,
-            remedy="leave out what follows --",
+            remedy=f"name one from 0 to {state.last_step}; a policy of the run's own is scored "
+            "without what follows --",
         )
-    if not 0 <= step <= state.last_step:
-        raise UserError(f"step {step} is not on record", remedy=f"0 to {state.last_step} are")
-    limits = run.config.rollouts
+    limits = config.rollouts
     given = [
-        f"--samples={run.config.training.heldout_rollouts}",
+        f"--samples={config.training.heldout_rollouts}",
         f"--temperature={limits.temperature}",
         f"--top-p={limits.top_p}",
         f"--max-tokens={limits.max_reply_tokens}",
-        f"--protocol={run.config.policy.dialect}",
+        f"--protocol={config.policy.dialect}",
         "--trust",
         *options,
     ]
     file = path / EVALUATION / f"played_step_{step:08d}_a{state.attempt}.jsonl"
     file.parent.mkdir(exist_ok=True)
-    replace(file, task_lines(run.held_out))
+    replace(file, task_lines(held_out_of(run)))
     traces, card = traces_of(file, given)
     played = [
-        (task, [scored_trace(task, trace) for trace in traces[task.id]])
+        (task, [scored_trace(task, trace, run.players) for trace in traces[task.id]])
         for task in run.held_out
         if task.id in traces
     ]

@@ -22,7 +22,6 @@ from rods.canonical import JsonObject, frozen, keyed_random
 from rods.config import Config
 from rods.environments.registry import having
 from rods.episode.engine import Trace
-from rods.episode.rewards import score
 from rods.errors import InfrastructureError, UserError
 from rods.evaluation import card as cards
 from rods.evaluation.scoring import by_task, differences, share
@@ -32,8 +31,8 @@ from rods.observations import Rollout
 from rods.players import Players
 from rods.tasks import AnyTask, Task
 from rods.trainer import simulated
+from rods.trainer.batches import rollout_record
 
-HELD_OUT = "held out of the run"
 MEASURES = ("progress", "binary", "official")
 # rollouts in lock-step; a constant, because the draws of a rollout are keyed by its place in a
 # batch
@@ -64,35 +63,40 @@ def score_run(path: Path, which: Which) -> JsonObject:
     file = _file(path, step, attempt)
     if not file.exists():
         run.check_environments()
-        if not run.held_out:
-            raise UserError(
-                "the run has no held-out tasks",
-                where=path,
-                remedy="create a run with data.held_out above 0",
-            )
+        tasks = held_out_of(run)
         count = run.config.training.heldout_rollouts
         card = _card(run, chosen, count)
         with run.playing("scoring"):
-            rolled_out = roll_out(run.config, chosen.policy, run.players, run.held_out, count)
+            rolled_out = roll_out(run.config, chosen.policy, run.players, tasks, count)
             _write(file, step, attempt, rolled_out, card)
     return summary(file)
+
+
+def held_out_of(run: Run) -> list[AnyTask]:
+    """Those that a score is of. Raises UserError where there are none."""
+    if not run.held_out:
+        raise UserError(
+            "the run has no held-out tasks",
+            where=run.path,
+            remedy="create a run with data.held_out above 0, or tasks whose `split` is `test`",
+        )
+    return run.held_out
 
 
 def keep(
     run: Run,
     step: int,
     attempt: int,
-    rolled_out: Iterable[tuple[AnyTask, Sequence[Scored]]],
+    played: Sequence[tuple[AnyTask, Sequence[Scored]]],
     card: cards.Card | None = None,
 ) -> JsonObject:
     """Keeps what others have played as the scores of `step`, in place of those that are there; the
-    summary. Raises UserError for tasks that are not
-    held out of `run`, InfrastructureError when every rollout broke."""
-    played = [*rolled_out]
-    others = {task.id for task, _ in played} - {task.id for task in run.held_out}
-    if others or not played:
+    summary. Raises UserError for tasks that are not held out, InfrastructureError when every
+    rollout broke."""
+    strange = [task.id for task, _ in played if task.split == "train"]
+    if strange or not played:
         raise UserError(
-            f"not a held-out task: {min(others)}" if others else "no held-out task was played",
+            f"not held-out tasks: {', '.join(strange) or 'none was played'}",
             where=run.path,
             remedy="play those of its tasks.jsonl whose `split` is not `train`",
         )
@@ -117,19 +121,18 @@ def _files(path: Path) -> list[tuple[int, int, Path]]:
 
 def _card(run: Run, checkpoint: Checkpoint, count: int) -> cards.Card:
     config = run.config
-    limits = run.config.rollouts
     jobs = [] if config.policy.kind == "simulated" else [run.episode(task) for task in run.held_out]
     return cards.card(
         run.held_out,
-        HELD_OUT,
+        "held out of the run",
         [cards.shown(job) for job in jobs],
         history="tokens" if jobs else "none",
         template=cards.template_of(checkpoint.policy) if jobs else None,
         random_seeds={"rollouts": config.random_seeds.rollouts, "data": config.data.random_seed},
         sampling={
             "rollouts_per_task": count,
-            "temperature": limits.temperature,
-            "top_p": limits.top_p,
+            "temperature": config.rollouts.temperature,
+            "top_p": config.rollouts.top_p,
         },
     )
 
@@ -210,8 +213,7 @@ def roll_out(
                 [Scored(simulated.rollout(task, chance, "progress", *key)) for key in keys],
             )
         return
-    from rods.trainer.batches import rollout_record  # torch only where weights are
-    from rods.trainer.engines.local import LocalEngine
+    from rods.trainer.engines.local import LocalEngine  # torch only where weights are
 
     engine = LocalEngine.load_alone(policy, config.rollouts, config.operation, config.policy)
     per_batch = max(1, BATCH // count)
@@ -222,18 +224,11 @@ def roll_out(
         samples = engine.rollouts(jobs, random_seed=key)
         for index, task in enumerate(part):
             traces = [sample.trace for sample in samples[index * count : (index + 1) * count]]
-            earnings = [rollout_record(trace, task, "progress", players) for trace in traces]
-            yield (
-                task,
-                [
-                    Scored(rollout, _official(task, t))
-                    for rollout, t in zip(earnings, traces, strict=True)
-                ],
-            )
+            yield task, [scored_trace(task, trace, players) for trace in traces]
 
 
-def scored_trace(task: AnyTask, trace: Trace) -> Scored:
-    return Scored(score(trace, "progress"), _official(task, trace))
+def scored_trace(task: AnyTask, trace: Trace, players: Players) -> Scored:
+    return Scored(rollout_record(trace, task, "progress", players), _official(task, trace))
 
 
 def _official(task: AnyTask, trace: Trace) -> bool | None:

@@ -114,21 +114,19 @@ def extend(
     curriculum.stages alone; later starts with a --config need one that agrees.
     """
     changes = lengthened(run, config, steps)
-    text = f"{run}: {'; '.join(changes) or 'ends so already'}; `rods up {run}` goes on"
-    print_result(as_json, {"run": str(run), "changes": changes}, text)
+    print_result(
+        as_json,
+        {"run": str(run), "changes": changes},
+        f"{run}: {'; '.join(changes) or 'ends so already'}; `rods up {run}` goes on",
+    )
 
 
 def lengthened(run: Path, config: Path | None, steps: int | None) -> list[str]:
     """Lets `run` end as a configuration says, or after so many steps; what is different
     (rods.buffers.lifecycle)."""
     if (config is None) == (steps is None):
-        fault = (
-            "neither --config nor --steps says"
-            if steps is None
-            else "both --config and --steps say"
-        )
         raise UserError(
-            f"{fault} how long the run is to be",
+            "one of --config and --steps says how long the run is to be",
             remedy="give --steps NUMBER for a run that is there; a new one has training.steps in "
             "its --config FILE",
         )
@@ -224,7 +222,9 @@ def score(
         step: Score the checkpoint of this step only. Default: start and end, paired.
     """
     scores = api.score(run, step, policy)
-    print_result(as_json, scores, _scored(scores) if "step" in scores else _compared(scores))
+    end = scores.get("end")  # none where only one step was asked for
+    alone = scores.get("start") == end
+    print_result(as_json, scores, _scored(end or scores) if alone else _compared(scores))
 
 
 def _scored(scores: JsonObject) -> Iterator[str]:

@@ -68,8 +68,8 @@ def test_a_trainer_reports_its_own_scores(run: Run, capsys: pytest.CaptureFixtur
         (2, "held out", "held_out is 2; the last step is 1"),
         (True, "held out", "held_out is True"),
         ("1", "held out", "held_out is '1'"),
-        (1, "training", "not a held-out task: "),
-        (1, "none", "no held-out task was played"),
+        (1, "training", "not held-out tasks: [0-9a-f]"),
+        (1, "none", "not held-out tasks: none was played"),
     ],
 )
 def test_scores_that_cannot_be_are_refused(run: Run, step: Any, split: str, said: str) -> None:
@@ -81,6 +81,7 @@ def test_scores_that_cannot_be_are_refused(run: Run, step: Any, split: str, said
     assert scored(run.path) is None and not list(run.path.glob("eval/heldout*"))
 
 
+@pytest.mark.needs("benchmarks")
 def test_a_served_policy_is_scored_as_a_step(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     """By its ground truth in each turn, or by nothing; a server that fails scores nobody."""
     solves = False
@@ -107,6 +108,10 @@ def test_a_served_policy_is_scored_as_a_step(run: Run, capsys: pytest.CaptureFix
         assert not list(run.path.glob("eval/heldout*"))
         fails = False
         assert rods(["trainer", "score", str(run.path), "--step", "0", "--", *options]) == EXIT_OK
+        capsys.readouterr()
+        assert rods(["trainer", "score", str(run.path)]) == EXIT_OK
+        assert (said := capsys.readouterr().out).startswith("step 0: ")
+        assert "difference" not in said, "one step is compared with none"
         solves = True
         assert rods(command) == EXIT_OK
     found = scored(run.path)
@@ -116,7 +121,10 @@ def test_a_served_policy_is_scored_as_a_step(run: Run, capsys: pytest.CaptureFix
     assert rods(["trainer", "score", str(run.path)]) == EXIT_OK
     assert "at step 0, " in capsys.readouterr().out
     assert rods(["trainer", "score", str(run.path), "--step", "7", "--", *options]) == EXIT_USER
-    assert "step 7 is not on record → 0 to 1 are" in capsys.readouterr().err
+    assert (
+        "step 7 is no step of a policy that another program trains → name one from 0 to 1"
+        in capsys.readouterr().err
+    )
 
 
 def test_without_a_policy_an_external_run_says_how(
@@ -127,3 +135,21 @@ def test_without_a_policy_an_external_run_says_how(
     said = capsys.readouterr().err
     assert "-- --weights FOLDER" in said and "-- --url ADDRESS --model NAME" in said
     assert json.loads((run.path / "manifest.json").read_text())
+
+
+@pytest.mark.slow
+@pytest.mark.needs("benchmarks")
+def test_a_folder_of_weights_is_scored(run: Run) -> None:
+    from rods.trainer.nano import model
+    from rods.worlds import desk
+
+    folder = run.path.with_name("weights")
+    words = model.build_tokenizer(
+        " ".join((*task.script, *task.tools)) for task in desk.generate(5, 60, 0)
+    )
+    model.fresh(words, 0).save_pretrained(folder)
+    words.save_pretrained(folder)
+    found = api.score(run.path, 1, ["--weights", str(folder), "--max-tokens", "8"])
+    assert (found["step"], found["progress"]["tasks"]) == (1, len(run.held_out))
+    assert found["card"]["history"] == "tokens"
+    assert api.score(run.path, 1) == found
