@@ -221,11 +221,12 @@ def score(folder: Path | str, step: int | None = None, policy: Sequence[str] = (
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     from rods.evaluation import heldout  # torch
 
+    path = Path(folder)
     if policy:
         from rods.console import played
 
-        return played.score(Path(folder), step, policy)
-    return heldout.compare(Path(folder)) if step is None else heldout.score_run(Path(folder), step)
+        return played.score(path, step, policy)
+    return heldout.compare(path) if step is None else heldout.score_run(path, step)
 
 
 def read_state(folder: Path | str) -> RunState:

@@ -63,11 +63,10 @@ def score_run(path: Path, which: Which) -> JsonObject:
     file = _file(path, step, attempt)
     if not file.exists():
         run.check_environments()
-        tasks = held_out_of(run)
         count = run.config.training.heldout_rollouts
         card = _card(run, chosen, count)
         with run.playing("scoring"):
-            rolled_out = roll_out(run.config, chosen.policy, run.players, tasks, count)
+            rolled_out = roll_out(run.config, chosen.policy, run.players, held_out_of(run), count)
             _write(file, step, attempt, rolled_out, card)
     return summary(file)
 

@@ -88,12 +88,11 @@ def fork(
     policy = "" if step is None else f" and the policy of step {step}"
     tasks = len(fresh.training)
     parent = fresh.manifest["parent"]
-    result = {"run": str(new), "parent": parent, "tasks": tasks, "weights_of_step": step}
     renewed = len(parent["renewed"])
     left_out = parent["left_out"]
     print_result(
         as_json,
-        result,
+        {"run": str(new), "parent": parent, "tasks": tasks, "weights_of_step": step},
         f"{new}: {tasks} training tasks{policy} from {run}; {_started(fresh)}",
         [f"  {renewed} tasks were replayed in the world as it is, and hold"] if renewed else [],
         [f"  {len(left_out)} were left out, since they hold no more:"] if left_out else [],
