@@ -177,8 +177,9 @@ def _held_out(
         for record, place in waiting
     ]
     played = [(log.task(group.task), [*map(Scored, group.rollouts)]) for group in groups]
-    summary = keep(log.run, step, log.state.attempt, played)
-    return {"step": step, "attempt": log.state.attempt, "held_out": summary["progress"]["mean"]}
+    attempt = log.state.attempt
+    progress = keep(log.run, step, attempt, played)["progress"]
+    return {"step": step, "attempt": attempt, "held_out": progress["mean"]}
 
 
 def _update(record: Record, log: TrainerLog, where: str) -> None:

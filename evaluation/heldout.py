@@ -54,7 +54,7 @@ def score_run(path: Path, which: Which) -> JsonObject:
     summary. Raises UserError when there is no such checkpoint or no held-out task,
     InfrastructureError when every rollout broke."""
     if Run.open(path).config.policy.kind == "external":
-        kept = [file for step, _, file in _files(path) if which in ("start", "end", step)]
+        kept = [file for step, file in _files(path).items() if which in ("start", "end", step)]
         if kept:
             return summary(kept[0 if which == "start" else -1])
     run, chosen = checkpoint(path, which)
@@ -107,15 +107,19 @@ def _file(path: Path, step: int, attempt: int) -> Path:
     return path / runfolder.EVALUATION / f"heldout_step_{step:08d}.a{attempt}.jsonl"
 
 
-def _files(path: Path) -> list[tuple[int, int, Path]]:
-    """Step, attempt and file of the live scores, in order."""
+def _files(path: Path) -> dict[int, Path]:
+    """The files of live scores by their steps, in order; of the last attempt where several scored
+    one."""
     live = starts_of(path).keeps
-    return sorted(
-        (int(step), int(attempt), file)
-        for file in (path / runfolder.EVALUATION).glob("heldout_step_*.a*.jsonl")
-        for step, attempt in [file.stem.removeprefix("heldout_step_").split(".a")]
-        if live(int(attempt), int(step))
-    )
+    return {
+        step: file
+        for step, attempt, file in sorted(
+            (int(step), int(attempt), file)
+            for file in (path / runfolder.EVALUATION).glob("heldout_step_*.a*.jsonl")
+            for step, attempt in [file.stem.removeprefix("heldout_step_").split(".a")]
+        )
+        if live(attempt, step)
+    }
 
 
 def _card(run: Run, checkpoint: Checkpoint, count: int) -> cards.Card:
@@ -147,10 +151,8 @@ def compare(path: Path) -> JsonObject:
 def scored(path: Path) -> JsonObject | None:
     """`compare` from the files that exist, of the first and the last live step that were scored;
     None below two."""
-    files = _files(path)
-    if len({step for step, *_ in files}) < 2:
-        return None
-    return _compared(summary(files[0][-1]), summary(files[-1][-1]))
+    files = [*_files(path).values()]
+    return _compared(summary(files[0]), summary(files[-1])) if len(files) > 1 else None
 
 
 def _compared(start: JsonObject, end: JsonObject) -> JsonObject:

@@ -56,6 +56,10 @@ def test_a_trainer_reports_its_own_scores(run: Run, capsys: pytest.CaptureFixtur
     assert found is not None and found["difference"]["progress"]["mean"] == 1.0
     assert found["end"]["progress"]["tasks"] == len(run.held_out)
     assert api.score(run.path) == found, "nothing is played for it"
+    list(observe(run.path, [*reported(run, 1), {"held_out": 0}]))
+    again = scored(run.path)
+    assert again is not None and 0 < again["start"]["progress"]["mean"] < 1, "the last report"
+    list(observe(run.path, [*reported(run, 0), {"held_out": 0}]))
     assert score_run(run.path, "end")["step"] == 1
     capsys.readouterr()
     assert rods(["trainer", "score", str(run.path), "--step", "0"]) == EXIT_OK
