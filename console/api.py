@@ -211,15 +211,22 @@ def open_run(folder: Path | str, config: Path | str | None = None) -> Run:
     return open_or_create(folder, config)
 
 
-def score(folder: Path | str, step: int | None = None) -> JsonObject:
-    """Held-out scores of a run that `rods-train` trained, as `rods trainer score` prints them: of
-    the checkpoint of `step`, or of the first and the newest, with their paired difference. Made
-    where they are missing."""
+def score(folder: Path | str, step: int | None = None, policy: Sequence[str] = ()) -> JsonObject:
+    """Held-out scores of a run, as `rods trainer score` prints them: of the checkpoint of `step`,
+    or of the first and the newest, with their paired difference. Made where they are missing.
+
+    `policy` names what another program has trained up to `step` (None: the last), in options of
+    `rods eval run`: ["--url", ADDRESS, "--model", NAME], or ["--weights", FOLDER]."""
     # transformers reads it when it is imported
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     from rods.evaluation import heldout  # torch
 
-    return heldout.compare(Path(folder)) if step is None else heldout.score_run(Path(folder), step)
+    path = Path(folder)
+    if policy:
+        from rods.console import played
+
+        return played.score(path, step, policy)
+    return heldout.compare(path) if step is None else heldout.score_run(path, step)
 
 
 def read_state(folder: Path | str) -> RunState:

@@ -3,8 +3,9 @@
 
 `rods trainer merge` and `observe` are these functions, and so are those of the Python API. A record
 is a group, `{"task": …, "rollouts": [{"resolved": 2, "expected": 3}, …]}`, or `{"end_step": s}`,
-which closes step s, or `{"update": s, "entropy": …}`, what the update after it has shown. What a
-group leaves out is filled in from the open epoch: stage, reward kind, and of a rollout `binary`,
+which closes step s, or `{"update": s, "entropy": …}`, what the update after it has shown, or
+`{"held_out": s}`, which makes the groups before it held-out scores of the policy after step s. What
+a group leaves out is filled in from the open epoch: stage, reward kind, and of a rollout `binary`,
 `end` (`finished`) and `reward`. A closed step is answered once it is on the disk. Where the
 interface's versions follow the policy, groups must name the version that was due.
 
@@ -23,11 +24,12 @@ from rods.buffers.state import read_state
 from rods.buffers.trainer_log import TrainerLog
 from rods.canonical import JsonObject, frozen
 from rods.errors import UserError
+from rods.evaluation.heldout import Scored, keep
 from rods.model_json import exact
 from rods.observations import EpisodeReward, Record, Role, Update
 from rods.rules.curriculum import scheduled, stage_rules
 from rods.tasks import AnyTask
-from rods.trainer.reports import check_by_records, check_policy_step, close_step, due
+from rods.trainer.reports import check_by_records, check_policy_step, close_step, due, group_of
 
 
 @frozen
@@ -80,7 +82,8 @@ def observe(
     """Writes the groups and ends of steps of `records` (objects, or lines of JSON); answers each
     closed step once it is on the disk: {"step", "attempt", "epoch", "recorded"}, the last false for
     an identical step that was there; where that follows the policy, the `interface` (with its
-    `lineage`) that the next step has to show.
+    `lineage`) that the next step has to show. Held-out scores are answered too: {"step", "attempt",
+    "held_out": mean progress}.
 
     `from_step` goes back: later steps no longer count. Raises UserError naming the record of
     `source` at fault, and RefusedError for a step that is there otherwise, or where another trainer
@@ -108,6 +111,10 @@ def record_steps(
         record = _parse(line, where)
         if "update" in record:
             _update(record, log, where)
+            continue
+        if "held_out" in record:
+            yield _held_out(record["held_out"], waiting, log, where)
+            waiting.clear()
             continue
         if "end_step" not in record:
             waiting.append((record, where))
@@ -149,6 +156,30 @@ def _epoch(record: Record, step: int, log: TrainerLog, where: str) -> int:
             remedy=f"run `rods trainer merge RUN --epoch {log.state.epoch + 1}`, or name no epoch",
         )
     return epoch
+
+
+def _held_out(
+    step: Any, waiting: Iterable[tuple[Record, str]], log: TrainerLog, where: str
+) -> JsonObject:
+    """Keeps the groups `waiting` as held-out scores of the policy after `step`. Raises
+    UserError."""
+    if type(step) is not int or not 0 <= step <= log.state.last_step:
+        raise UserError(
+            f"held_out is {step!r}; the last step is {log.state.last_step}",
+            where=where,
+            remedy="name a step that is closed; 0 is the policy before the first",
+        )
+    stage = len(log.run.config.curriculum.stages)
+    groups = [
+        group_of(
+            {"reward": {"kind": "progress", "range": [0, 1]}, **record}, log, stage, None, place
+        )
+        for record, place in waiting
+    ]
+    played = [(log.task(group.task), [*map(Scored, group.rollouts)]) for group in groups]
+    attempt = log.state.attempt
+    progress = keep(log.run, step, attempt, played)["progress"]
+    return {"step": step, "attempt": attempt, "held_out": progress["mean"]}
 
 
 def _update(record: Record, log: TrainerLog, where: str) -> None:

@@ -98,7 +98,7 @@ def template_hash(template: str) -> str:
 def lines(card: Card | None, tasks: int) -> Iterator[str]:
     """The card in a few lines; `tasks` are those that the intervals are over."""
     if card is None:
-        yield "card: none, this was scored before there were cards"
+        yield "card: none is on record"
         return
     split = card["split"]
     yield f"card: data {'; '.join(card['data'])}"

@@ -7,7 +7,7 @@ removes its file has it scored again. Rollouts that ended as infrastructure fail
 in no mean. Every checkpoint of a run is scored on the same tasks with the same draws through the
 identity interface, so that differences are paired."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -31,6 +31,7 @@ from rods.observations import Rollout
 from rods.players import Players
 from rods.tasks import AnyTask, Task
 from rods.trainer import simulated
+from rods.trainer.batches import rollout_record
 
 MEASURES = ("progress", "binary", "official")
 # rollouts in lock-step; a constant, because the draws of a rollout are keyed by its place in a
@@ -52,30 +53,77 @@ def score_run(path: Path, which: Which) -> JsonObject:
     """Scores the run in `path` at its first checkpoint, its newest, or the one of a step; the
     summary. Raises UserError when there is no such checkpoint or no held-out task,
     InfrastructureError when every rollout broke."""
+    if Run.open(path).config.policy.kind == "external":
+        kept = [file for step, file in _files(path).items() if which in ("start", "end", step)]
+        if kept:
+            return summary(kept[0 if which == "start" else -1])
     run, chosen = checkpoint(path, which)
-    position = chosen.position
-    file = (
-        path / runfolder.EVALUATION / f"heldout_step_{position.step:08d}.a{position.attempt}.jsonl"
-    )
+    step = chosen.position.step
+    attempt = chosen.position.attempt
+    file = _file(path, step, attempt)
     if not file.exists():
         run.check_environments()
-        if not run.held_out:
-            raise UserError(
-                "the run has no held-out tasks",
-                where=path,
-                remedy="create a run with data.held_out above 0",
-            )
         count = run.config.training.heldout_rollouts
         card = _card(run, chosen, count)
         with run.playing("scoring"):
-            rolled_out = roll_out(run.config, chosen.policy, run.players, run.held_out, count)
-            _write(file, chosen, rolled_out, card)
+            rolled_out = roll_out(run.config, chosen.policy, run.players, held_out_of(run), count)
+            _write(file, step, attempt, rolled_out, card)
     return summary(file)
+
+
+def held_out_of(run: Run) -> list[AnyTask]:
+    """Those that a score is of. Raises UserError where there are none."""
+    if not run.held_out:
+        raise UserError(
+            "the run has no held-out tasks",
+            where=run.path,
+            remedy="create a run with data.held_out above 0, or tasks whose `split` is `test`",
+        )
+    return run.held_out
+
+
+def keep(
+    run: Run,
+    step: int,
+    attempt: int,
+    played: Sequence[tuple[AnyTask, Sequence[Scored]]],
+    card: cards.Card | None = None,
+) -> JsonObject:
+    """Keeps what others have played as the scores of `step`, in place of those that are there; the
+    summary. Raises UserError for tasks that are not held out, InfrastructureError when every
+    rollout broke."""
+    strange = [task.id for task, _ in played if task.split == "train"]
+    if strange or not played:
+        raise UserError(
+            f"not held-out tasks: {', '.join(strange) or 'none was played'}",
+            where=run.path,
+            remedy="play those of its tasks.jsonl whose `split` is not `train`",
+        )
+    _write(file := _file(run.path, step, attempt), step, attempt, played, card)
+    return summary(file)
+
+
+def _file(path: Path, step: int, attempt: int) -> Path:
+    return path / runfolder.EVALUATION / f"heldout_step_{step:08d}.a{attempt}.jsonl"
+
+
+def _files(path: Path) -> dict[int, Path]:
+    """The files of live scores by their steps, in order; of the last attempt where several scored
+    one."""
+    live = starts_of(path).keeps
+    return {
+        step: file
+        for step, attempt, file in sorted(
+            (int(step), int(attempt), file)
+            for file in (path / runfolder.EVALUATION).glob("heldout_step_*.a*.jsonl")
+            for step, attempt in [file.stem.removeprefix("heldout_step_").split(".a")]
+        )
+        if live(attempt, step)
+    }
 
 
 def _card(run: Run, checkpoint: Checkpoint, count: int) -> cards.Card:
     config = run.config
-    limits = run.config.rollouts
     jobs = [] if config.policy.kind == "simulated" else [run.episode(task) for task in run.held_out]
     return cards.card(
         run.held_out,
@@ -86,8 +134,8 @@ def _card(run: Run, checkpoint: Checkpoint, count: int) -> cards.Card:
         random_seeds={"rollouts": config.random_seeds.rollouts, "data": config.data.random_seed},
         sampling={
             "rollouts_per_task": count,
-            "temperature": limits.temperature,
-            "top_p": limits.top_p,
+            "temperature": config.rollouts.temperature,
+            "top_p": config.rollouts.top_p,
         },
     )
 
@@ -103,16 +151,8 @@ def compare(path: Path) -> JsonObject:
 def scored(path: Path) -> JsonObject | None:
     """`compare` from the files that exist, of the first and the last live step that were scored;
     None below two."""
-    live = starts_of(path).keeps
-    files = sorted(
-        (int(step), int(attempt), file)
-        for file in (path / runfolder.EVALUATION).glob("heldout_step_*.a*.jsonl")
-        for step, attempt in [file.stem.removeprefix("heldout_step_").split(".a")]
-        if live(int(attempt), int(step))
-    )
-    if len({step for step, *_ in files}) < 2:
-        return None
-    return _compared(summary(files[0][-1]), summary(files[-1][-1]))
+    files = [*_files(path).values()]
+    return _compared(summary(files[0]), summary(files[-1])) if len(files) > 1 else None
 
 
 def _compared(start: JsonObject, end: JsonObject) -> JsonObject:
@@ -174,8 +214,7 @@ def roll_out(
                 [Scored(simulated.rollout(task, chance, "progress", *key)) for key in keys],
             )
         return
-    from rods.trainer.batches import rollout_record  # torch only where weights are
-    from rods.trainer.engines.local import LocalEngine
+    from rods.trainer.engines.local import LocalEngine  # torch only where weights are
 
     engine = LocalEngine.load_alone(policy, config.rollouts, config.operation, config.policy)
     per_batch = max(1, BATCH // count)
@@ -186,14 +225,11 @@ def roll_out(
         samples = engine.rollouts(jobs, random_seed=key)
         for index, task in enumerate(part):
             traces = [sample.trace for sample in samples[index * count : (index + 1) * count]]
-            earnings = [rollout_record(trace, task, "progress", players) for trace in traces]
-            yield (
-                task,
-                [
-                    Scored(rollout, _official(task, t))
-                    for rollout, t in zip(earnings, traces, strict=True)
-                ],
-            )
+            yield task, [scored_trace(task, trace, players) for trace in traces]
+
+
+def scored_trace(task: AnyTask, trace: Trace, players: Players) -> Scored:
+    return Scored(rollout_record(trace, task, "progress", players), _official(task, trace))
 
 
 def _official(task: AnyTask, trace: Trace) -> bool | None:
@@ -246,7 +282,8 @@ def checkpoint(path: Path, which: Which) -> tuple[Run, Checkpoint]:
         raise UserError(
             "the policy's weights are with the program that trains it",
             where=path,
-            remedy="serve them and score the server (`rods-eval run --tasks FILE --url ADDRESS`)",
+            remedy=f"`rods trainer score {path} -- --weights FOLDER`, or serve them and name the "
+            "server: `-- --url ADDRESS --model NAME`",
         )
     named = checkpoints.named(live)
     if which == "end":
@@ -268,22 +305,22 @@ def checkpoint(path: Path, which: Which) -> tuple[Run, Checkpoint]:
 
 def _write(
     file: Path,
-    checkpoint: Checkpoint,
-    rolled_out: Iterator[tuple[AnyTask, list[Scored]]],
-    card: cards.Card,
+    step: int,
+    attempt: int,
+    rolled_out: Iterable[tuple[AnyTask, Sequence[Scored]]],
+    card: cards.Card | None,
 ) -> None:
     """Writes one line a rollout and one for the card, all or none. Raises InfrastructureError, and
     writes nothing, when every rollout broke."""
     file.parent.mkdir(exist_ok=True)
-    position = checkpoint.position
     records = [
         {
             "task": task.id,
             "type": task.type,
             "split": task.split,
             "version": cards.version(task),
-            "step": position.step,
-            "attempt": position.attempt,
+            "step": step,
+            "attempt": attempt,
             "rollout": index,
             **scored.rollout.as_json(),
             **({} if scored.official is None else {"official": int(scored.official)}),

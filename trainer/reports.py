@@ -88,13 +88,13 @@ def close_step(
     stage = log.state.pool.epochs[epoch].stage
     follows = step == log.state.last_step + 1  # an earlier one is on record
     interface = due(log.state, stage) if follows else None
-    groups = [_group(record, log, stage, interface, where) for record, where in reported]
+    groups = [group_of(record, log, stage, interface, where) for record, where in reported]
     recorded = log.write_step(step, epoch, groups, policy_step, places)
     log.write_tracker()
     return recorded
 
 
-def _group(
+def group_of(
     record: Record, log: TrainerLog, stage: int, due: Mapping[str, str] | None, where: str
 ) -> Group:
     """The group of a line, with what it leaves out filled in. Raises UserError, also where it does

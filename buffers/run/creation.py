@@ -197,7 +197,7 @@ def check(config: Config, tasks: Sequence[AnyTask], environments: Environments) 
                 f"task {task.id} was written for version {task.environment.hash} of "
                 f"{task.environment.name!r}, but {environment.hash} is installed",
                 where="tasks",
-                remedy="install that version, or renew the tasks: `rods data rehash FILE`",
+                remedy="install that version, or renew the tasks: `rods data rehash FILE --trust`",
             )
         if isinstance(task, Task):
             judged = "ground truth"

@@ -88,12 +88,11 @@ def fork(
     policy = "" if step is None else f" and the policy of step {step}"
     tasks = len(fresh.training)
     parent = fresh.manifest["parent"]
-    result = {"run": str(new), "parent": parent, "tasks": tasks, "weights_of_step": step}
     renewed = len(parent["renewed"])
     left_out = parent["left_out"]
     print_result(
         as_json,
-        result,
+        {"run": str(new), "parent": parent, "tasks": tasks, "weights_of_step": step},
         f"{new}: {tasks} training tasks{policy} from {run}; {_started(fresh)}",
         [f"  {renewed} tasks were replayed in the world as it is, and hold"] if renewed else [],
         [f"  {len(left_out)} were left out, since they hold no more:"] if left_out else [],
@@ -114,21 +113,19 @@ def extend(
     curriculum.stages alone; later starts with a --config need one that agrees.
     """
     changes = lengthened(run, config, steps)
-    text = f"{run}: {'; '.join(changes) or 'ends so already'}; `rods up {run}` goes on"
-    print_result(as_json, {"run": str(run), "changes": changes}, text)
+    print_result(
+        as_json,
+        {"run": str(run), "changes": changes},
+        f"{run}: {'; '.join(changes) or 'ends so already'}; `rods up {run}` goes on",
+    )
 
 
 def lengthened(run: Path, config: Path | None, steps: int | None) -> list[str]:
     """Lets `run` end as a configuration says, or after so many steps; what is different
     (rods.buffers.lifecycle)."""
     if (config is None) == (steps is None):
-        fault = (
-            "neither --config nor --steps says"
-            if steps is None
-            else "both --config and --steps say"
-        )
         raise UserError(
-            f"{fault} how long the run is to be",
+            "one of --config and --steps says how long the run is to be",
             remedy="give --steps NUMBER for a run that is there; a new one has training.steps in "
             "its --config FILE",
         )
@@ -195,16 +192,22 @@ def observe(
     for answer in foreign_trainer.observe(
         run, sys.stdin.buffer, from_step=from_step, source="standard input"
     ):
-        done = "recorded" if answer["recorded"] else "was recorded already"
-        print_result(
-            as_json,
-            answer,
-            f"step {answer['step']} of epoch {answer['epoch']} {done} (attempt "
-            f"{answer['attempt']})",
+        done = "recorded" if answer.get("recorded", True) else "was recorded already"
+        what = (
+            f"held-out progress {answer['held_out']:.3f} of step {answer['step']}"
+            if "held_out" in answer
+            else f"step {answer['step']} of epoch {answer['epoch']}"
         )
+        print_result(as_json, answer, f"{what} {done} (attempt {answer['attempt']})")
 
 
-def score(run: RunFolder, /, *, step: int | None = None, as_json: Json = False) -> None:
+def score(
+    run: RunFolder,
+    /,
+    *policy: Annotated[str, Parameter(allow_leading_hyphen=True)],
+    step: int | None = None,
+    as_json: Json = False,
+) -> None:
     """Score the run's policy on its held-out tasks, at the start and at the end, paired over the
     same tasks.
 
@@ -212,10 +215,15 @@ def score(run: RunFolder, /, *, step: int | None = None, as_json: Json = False) 
     shown here.
 
     Args:
+        policy: After --: what another program has trained, as options of `rods eval run`: --url
+            ADDRESS --model NAME, or --weights FOLDER. It is scored as that of --step; default: the
+            last one on record.
         step: Score the checkpoint of this step only. Default: start and end, paired.
     """
-    scores = api.score(run, step)
-    print_result(as_json, scores, _compared(scores) if step is None else _scored(scores))
+    scores = api.score(run, step, policy)
+    end = scores.get("end")  # none where only one step was asked for
+    alone = scores.get("start") == end
+    print_result(as_json, scores, _scored(end or scores) if alone else _compared(scores))
 
 
 def _scored(scores: JsonObject) -> Iterator[str]:

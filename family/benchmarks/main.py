@@ -124,7 +124,7 @@ def _benchmark(options: Options, operation: Operation) -> Benchmark:
     """Whose tasks the options name."""
     if options.tasks is None:
         return named(options.benchmark)
-    folders = filter(None, (options.tasks.parent, options.run))
+    folders = filter(None, (*options.tasks.parents[:3], options.run))
     return TaskFile(
         {}, options.tasks, Environments(operation.sandbox, *folders, trust=options.trust)
     )

@@ -260,7 +260,7 @@ def settings(source: Source, benchmark: Benchmark, options: Options) -> Settings
         ),
         (
             protocol == "compact" and source.kind == "endpoint",
-            "the compact dialect's messages cannot be sent to a server",
+            "the compact dialect's messages cannot be sent to a server; --protocol names another",
         ),
         *((True, f"{', '.join(of)}: {REMEDIES[need]}") for need, of in lacking),
         (

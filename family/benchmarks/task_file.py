@@ -62,7 +62,7 @@ class TaskFile(Benchmark):
                     f"was written for version {written.hash} of {written.name!r}, but "
                     f"{installed.hash} is installed"
                 )
-                remedy = "install that version, or `rods data rehash FILE`"
+                remedy = "install that version, or `rods data rehash FILE --trust`"
                 raise UserError(what, where=f"task {task.id}", remedy=remedy)
         names = sorted({card.version(task) for task in tasks})
         digest = content_id(sorted(task.id for task in tasks))

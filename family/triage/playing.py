@@ -2,22 +2,16 @@
 with the hints in their system prompts, by the program that evaluates files of tasks. What it has
 recorded, it is the one to go on with. The simulated policy says nothing and is drawn."""
 
-import contextlib
-import json
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from rods.buffers.log.disk import replace
-from rods.buffers.log.tail import read
-from rods.console.main import programs
-from rods.episode.engine import Trace
-from rods.errors import EXIT_OK, RefusedError, RodsError, UserError
+from rods.console.played import traces_of
+from rods.errors import RefusedError
 from rods.family.triage.diagnoses import Played, in_words, otherwise, settled
 from rods.family.triage.executed import Executed
 from rods.family.triage.rungs import LAST, VALUES, hinted
 from rods.faults import INVALID_ENDS
-from rods.functions import named_function
 from rods.players import Players
 from rods.tasks import Task, read_tasks, task_lines
 from rods.trainer import simulated
@@ -65,14 +59,8 @@ def evaluated(
     options: Sequence[str],
 ) -> Rung:
     """The rungs of a policy that the options of `rods eval run` name, each in a folder of its own
-    below `folder`. The tasks of a rung are written once: later starts go on with them. Raises
-    UserError where nothing evaluates; a rung RodsError where its evaluation was stopped."""
-    if "eval" not in programs():
-        what = "nothing that is installed plays tasks"
-        raise UserError(what, where="rods eval", remedy="play nobody: --samples 0")
-    program = programs()["eval"][0].replace(".__main__:main", ".main:run")
-    evaluate: Callable[[list[str]], int] = named_function(program, where="rods eval")
-
+    below `folder`. The tasks of a rung are written once: later starts go on with them. A rung
+    raises as `traces_of` does."""
     # the likeliest rollout again and again would tell nothing
     given = ["--samples", str(samples), "--temperature", "1", *options]
 
@@ -95,18 +83,11 @@ def evaluated(
         if rung == 0 and written != originals.keys():
             what = "holds other tasks than those that are triaged now"
             raise RefusedError(what, where=file, remedy="name a new folder by --out")
-        own = str(file.with_suffix(""))
-        with contextlib.redirect_stdout(sys.stderr):
-            code = evaluate(["run", own, "--tasks", str(file), *given])
-        if code != EXIT_OK:
-            stopped = RodsError(f"rung {rung} is not played to its end; the same command goes on")
-            stopped.exit_code = code
-            raise stopped
-        traces: dict[str, list[Trace]] = {name: [] for name in originals.keys() & written}
-        for record in read(Path(own, "episodes.jsonl")):
-            if record["kind"] == "episode" and record["task"] in traces:
-                trace = Trace.from_json(json.loads(record["result"])["trace"])
-                traces[record["task"]] += [trace] * (trace.end not in INVALID_ENDS)
+        episodes = traces_of(file, given)[0]
+        traces = {
+            name: [trace for trace in episodes.get(name, ()) if trace.end not in INVALID_ENDS]
+            for name in originals.keys() & written
+        }
         return {
             task.id: Played(
                 samples,

@@ -38,7 +38,7 @@ EXPECTED = {
     "trainer extend": (["RUN"], ["--config", "--steps", "--json"]),
     "trainer observe": (["RUN"], ["--from-step", "--json"]),
     "trainer merge": (["RUN"], ["--epoch", "--stage", "--json"]),
-    "trainer score": (["RUN"], ["--step", "--json"]),
+    "trainer score": (["RUN", "POLICY"], ["--step", "--json"]),
     "trainer schedule": (["FOLDER"], ["--replay", "--json"]),
     "env feedback list": (["RUN"], ["--json"]),
     "env feedback drop": (["RUN", "FAILURE"], ["--why", "--json"]),

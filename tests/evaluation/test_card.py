@@ -104,4 +104,4 @@ def test_a_card_is_said_in_a_few_lines() -> None:
         assert part in text
     assert "rollouts 1, temperature 1.0" in text and "6 of them (6 tasks: too few" in text
     assert "too few" not in "\n".join(lines(made(), 40))
-    assert "before there were cards" in "\n".join(lines(None, 40))
+    assert "none is on record" in "\n".join(lines(None, 40))

@@ -67,8 +67,9 @@ export function table(heads, rows) {
   const columns = heads.map((_, place) => rows.map((row) => row[place]).filter((value) => typeof value === "number"));
   const right = (place) => (columns[place].length ? "number" : null);
   const digits = columns.map((values) => (values.every(Number.isInteger) ? 0 : 3));
-  const cell = (value, place) => el("td", { class: right(place) }, typeof value === "number" ? num(value, digits[place]) : value ?? "–");
-  return el("div", { class: "scroll" }, el("table", {},
+  const cell = (value, place) => el("td", { class: right(place), "data-head": heads[place] }, typeof value === "number" ? num(value, digits[place]) : value ?? "–");
+  // on a phone, each row of a wide one stands as a paragraph (style.css)
+  return el("div", { class: "scroll" }, el("table", { class: heads.length > 5 ? "wide" : null },
     el("thead", {}, el("tr", {}, heads.map((head, place) => el("th", { class: right(place) }, head)))),
     el("tbody", {}, rows.map((row) => el("tr", {}, row.map(cell))))));
 }

@@ -168,9 +168,9 @@ function told(now) {
 /** Held-out progress at the last scored step, with what it gained since the first. */
 function heldOut(heldout) {
   const source = "eval/: rods trainer score";
-  if (!heldout) return figure("held_out", "–", "does it learn? not scored yet: rods trainer score", source);
+  if (!heldout) return figure("held_out", "–", "does it learn? not scored at two steps yet: rods trainer score", source);
   const { mean, interval } = heldout.difference.progress;
-  const gained = interval ? `${num(mean, 3)} since step ${heldout.start.step}, 95 % interval ${interval.map((bound) => num(bound, 3)).join(" to ")}` : "one task";
+  const gained = interval ? `${num(mean, 3)} from step ${heldout.start.step} to ${heldout.end.step}, 95 % interval ${interval.map((bound) => num(bound, 3)).join(" to ")}` : "one task";
   return figure("held_out", num(heldout.end.progress.mean, 3), `does it learn? ${gained}`, source);
 }
 

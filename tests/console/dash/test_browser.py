@@ -102,6 +102,10 @@ async def test_the_page_shows_the_numbers_of_status_and_moves_with_them(
                     "document.querySelector('#view :is(table, circle, canvas, .bar)') !== null"
                 )
                 assert await page.ask("document.documentElement.scrollWidth") <= 390, view
+                cells = "[...document.querySelectorAll('.wide td')]"
+                ends = await page.ask(f"{cells}.map((one) => one.getBoundingClientRect().right)")
+                assert max(ends, default=0) <= 390, "a table with what only scrolling shows"
+                assert bool(ends) or view != "pool"
             assert page.complaints == []
 
 
