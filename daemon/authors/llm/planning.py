@@ -116,9 +116,9 @@ async def plan(context: Context, assignment: StagedAssignment) -> Plan:
     ):
         raise ComposeError("no_pattern", f"{why}, and no other functions fit its places")
     if not choice:  # no answer would be another
-        names = [tuple(name for (name,) in places) for places in wanted.turns]
-        only = Plan(tuple(PlannedTurn(turn, tuple(_tools(catalogue, [turn]))) for turn in names), {})
-        if doom := await context.compute(tried, only):
+        turns = [tuple(name for (name,) in places) for places in wanted.turns]
+        only = (PlannedTurn(turn, tuple(_tools(catalogue, [turn]))) for turn in turns)
+        if doom := await context.compute(tried, Plan(tuple(only), {})):
             raise ComposeError(doom.type, doom.detail)
     # each once, the newest first
     failed = dict.fromkeys(error.type for error in reversed(assignment.failures))
