@@ -124,8 +124,8 @@ def realise(
     through. Raises ComposeError: `func_sample_failed` (an unknown recipe, or a thing that nobody
     gave), `decompose_failed` (a recipe's steps differ from the planned tools), `param_gen_failed`
     (nothing to choose from, or a result without the wanted field), `vm_exec_failed` (a call was
-    refused), `duplicate_func` (the same call twice in a turn); and InfrastructureError when the
-    machinery broke."""
+    refused), `duplicate_func` (the same call twice in a turn, or once more where it is refused);
+    and InfrastructureError when the machinery broke."""
     try:
         instance = environment.reset(state)
     except ValueError as error:
@@ -223,8 +223,13 @@ class _Binder:
             if result.error == "infrastructure":
                 raise InfrastructureError(f"while executing {call}: {result.text}")
             if result.error is not None:
+                # what was done already fails in every state
+                again = any(call == made for made, _ in self.calls)
                 raise self._failed(
-                    "vm_exec_failed", f"{call} gave {result.text}", call.name, call=call
+                    "duplicate_func" if again else "vm_exec_failed",
+                    f"{call} gave {result.text}",
+                    call.name,
+                    call=call,
                 )
             self.calls.append((call, result))
             self.bound.append(BoundCall(call, result, flows, self.recipe.name, self.slots))

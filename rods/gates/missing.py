@@ -215,10 +215,17 @@ class AbstentionTurn:
 
     def _asked_before(self, index: int) -> bool:
         """Whether the turn without calls asks for a call of this turn, rather than this turn
-        itself: its text says one of the call's values, or means its tool no less."""
+        itself: its text says a value that is the call's alone, and no other call's that cannot be
+        made there either ("write what we agreed on into a.txt" asks for no move of it), or means
+        its tool no less."""
         call = self.calls[index]
         (asked, now) = self.task.script[self.turn - 1 : self.turn + 1]
-        values = [leaf for leaf in values_in(call.arguments) if not is_small(leaf)]
+        shared = set[Any]().union(*(keys_in(self.calls[at].arguments) for at in self.lacking))
+        values = [
+            leaf
+            for leaf in values_in(call.arguments)
+            if not is_small(leaf) and key_of(leaf) not in shared
+        ]
         if now == RETURN_SENTENCE or any(
             Text.of(asked).contains_any_form(value) for value in values
         ):

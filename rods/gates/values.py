@@ -181,9 +181,11 @@ RELATIVE = re.compile(
 )
 # which of two is meant, by what only a reader knows of them
 CHOOSES = re.compile(
-    r"\bthe (?:(?!same|other|last|latest)\w+ one|\w+er of|(?:most|least) \w+"
+    r"\bthe (?:(?!same|other|last|latest)\w+ one|new \w+|\w+er of|(?:most|least) \w+"
     r"|(?!latest|request|test|guest|interest|forest)\w{2,}est)\b"
 )
+# what people call a thing: no text of several lines, and not nothing
+NAME = re.compile(r"(?!None$).{1,40}")
 AS_WELL = "fits the words as well"  # certain where nothing chooses and the other was met before
 NEAR = 3  # words after an article among which its noun stands
 
@@ -257,7 +259,8 @@ def noun_of(parameter: Parameter | None) -> str:
     """What a parameter's description calls its value: "stock" for "Symbol of the stock to trade";
     "" where it does not say so in three words."""
     description = "" if parameter is None else parameter.description.strip().lower()
-    words = PARTS.findall(THING.split(ABOUT.split(description)[0])[-1])
+    # "name of the file of current directory" is a file's
+    words = PARTS.findall(THING.split(ABOUT.split(description)[0], 2)[:2][-1])
     nouns = [word for word in words if len(word) > 1 and word not in COMMON | IDENTIFIES]
     return " ".join(nouns) if len(nouns) < NEAR + 1 else ""
 
@@ -295,7 +298,9 @@ class Referent:
         if noun.endswith("s") and not self.amount and not noun.endswith(("ss", "us", "is")):
             noun = noun.removesuffix("s")  # a list's name, of one of it
         names = [
-            leaf for leaf in self.telling.values() if isinstance(leaf, str) and leaf != leaf.lower()
+            leaf
+            for leaf in self.telling.values()
+            if isinstance(leaf, str) and leaf != leaf.lower() and NAME.fullmatch(leaf)
         ]
         # no "station with 248" or "open"
         by_length = sorted(names, key=lambda text: (not text.isalpha(), len(text), text))
@@ -415,6 +420,7 @@ def referents(environment: Environment, task: Task, results: Results) -> Reasons
     for turn, calls in enumerate(task.calls):
         request = Text.of(asked(task, turn))
         understood = readings is not None and readings[turn]
+        words = set(stems(request.folded))
         for index, call in enumerate(calls):
             parameters = tools[call.name].by_name
             named |= nouns_of(call.arguments)
@@ -449,7 +455,12 @@ def referents(environment: Environment, task: Task, results: Results) -> Reasons
                         )
                         text = f"{call.name}: {name}={value!r}: {why}{hint}"
                         certain = not CHOOSES.search(request.folded) and any(
-                            why == f"{one.value!r} {AS_WELL}" for one in met if one.turn < turn
+                            why == f"{one.value!r} {AS_WELL}"
+                            and not words.intersection(stems(str(value))).difference(
+                                stems(str(one.value))
+                            )
+                            for one in met
+                            if one.turn < turn
                         )
                         reasons.append(Reason(text, turn, index, doubt=not certain))
             met += mentions(turn, call, results[turn][index])

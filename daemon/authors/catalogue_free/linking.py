@@ -206,7 +206,6 @@ def with_inferred_flows(
         raise ComposeError(
             "conversation_construct_failed",
             f"results feed calls over {reached} steps, it must be {assignment.profile.depth}",
-            functions=used,
         )
     return draft
 

@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 from rods.analysis.containment import Text, values_in
+from rods.analysis.impostors import signs
 from rods.analysis.profile import Position
 from rods.calls import Call
 from rods.canonical import JsonMapping, canonical, frozen
@@ -208,7 +209,7 @@ class Prober:
                 result = self.spare[1].call(call)
                 if result.error == "infrastructure":
                     raise InfrastructureError(f"while trying {call}: {result.text}")
-                if result.error is not None:
+                if result.error is not None or any(signs(result)):
                     said = Text.shown(result.text)
                     if not any(map(said.contains_any_form, values_in(arguments))):
                         refusal = result.text

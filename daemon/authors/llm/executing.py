@@ -134,7 +134,7 @@ class Answers:
         fed. Raises the error when there is nothing more to ask."""
         keys = list[Key]()
         turn = error.turn or 0
-        if error.type in ("vm_exec_failed", "param_gen_failed"):
+        if error.call is not None or error.type in ("vm_exec_failed", "param_gen_failed"):
             keys = [key for key in self.values if key[:2] == run.place and key[0] == turn]
             fresh = self.invented - self.problems.keys()
             keys = keys or [key for key in self.values if key in fresh and key[0] <= turn]

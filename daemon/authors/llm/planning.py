@@ -115,6 +115,11 @@ async def plan(context: Context, assignment: StagedAssignment) -> Plan:
         and (why := _repeats(catalogue, assignment, wanted.offered))
     ):
         raise ComposeError("no_pattern", f"{why}, and no other functions fit its places")
+    if not choice:  # no answer would be another
+        turns = [tuple(name for (name,) in places) for places in wanted.turns]
+        only = (PlannedTurn(turn, tuple(_tools(catalogue, [turn]))) for turn in turns)
+        if doom := await context.compute(tried, Plan(tuple(only), {})):
+            raise ComposeError(doom.type, doom.detail)
     # each once, the newest first
     failed = dict.fromkeys(error.type for error in reversed(assignment.failures))
     composes = (
@@ -180,7 +185,9 @@ async def plan(context: Context, assignment: StagedAssignment) -> Plan:
         "failures": "\n".join(map(_failure_line, assignment.failures)),
         "blocked": ", ".join(sorted(assignment.blocked)) or "(none)",
         "guidance": " ".join(guidance[type] for type in failed if type in guidance),
-        "composing": f"A turn may have {'one function' if alone else 'several functions'}.",
+        "composing": "All calls of a turn must be one function."
+        if alone
+        else "A turn may have several functions.",
     }
     due = {
         "schemas": wanted.depth is None,
@@ -196,7 +203,7 @@ async def plan(context: Context, assignment: StagedAssignment) -> Plan:
     answers = AnswerForm(form, optional=frozenset({"functions"}), guiding=guiding)
 
     async def check(plan: Plan) -> None:
-        if doom := await context.compute(tried, plan):
+        if choice and (doom := await context.compute(tried, plan)):  # else no answer is another
             raise Unreadable(doom.detail, doom.type)
 
     return await context.ask(
@@ -208,9 +215,9 @@ def _doomed(
     context: Context, assignment: StagedAssignment, prober: Prober, plan: Plan
 ) -> ComposeError | None:
     """Why nothing comes of a plan, whichever values chance binds: its calls do not feed each other
-    as in the root, or the form of the wanted type cannot be made of it. None where it can, where
-    calls fail, which other values or a patch may mend, and where each call waits for another
-    process."""
+    as in the root, one can only repeat another in vain, or the form of the wanted type cannot be
+    made of it. None where it can, where other calls fail, which other values or a patch may mend,
+    and where each call waits for another process."""
     catalogue = context.catalogue
     environment = context.environment
     single = linking.are_single_tools(catalogue, plan)
@@ -225,7 +232,7 @@ def _doomed(
             check_form(context, assignment, draft)
             return None
         except ComposeError as error:
-            if error.type not in ("no_pattern", "conversation_construct_failed"):
+            if error.type not in ("no_pattern", "conversation_construct_failed", "duplicate_func"):
                 return None
             doom = error.with_traceback(None)
     return doom

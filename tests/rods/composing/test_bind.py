@@ -166,6 +166,13 @@ def test_same_call_twice_in_a_turn_is_duplicate_func() -> None:
     assert error.type == "duplicate_func" and error.function == "find_bill"
 
 
+def test_a_call_that_was_made_before_and_is_refused_now_is_duplicate_func() -> None:
+    """No state would let the second invitation succeed."""
+    twice = planned(["plan_event"], ["invite_to_it"], ["invite_them"])
+    error = _error(twice)
+    assert (error.type, error.function, error.turn) == ("duplicate_func", "invite_guest", 2)
+
+
 def test_repair_and_the_same_choices_realise_what_failed_before() -> None:
     poor = copy.deepcopy(STATE)
     poor["ledger"]["accounts"] = {"cash": 0, "savings": 0}

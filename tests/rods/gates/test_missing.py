@@ -173,6 +173,21 @@ def test_a_look_up_that_only_serves_what_cannot_be_done_is_none_of_the_user_s_re
 
 
 @pytest.mark.parametrize(
+    ("asked", "supplied", "fair"),
+    [
+        ("Note that we spent what the painter wants from cash.", "75. Then get the balance.", True),
+        ("Note what the painter wants as spent from cash and get the balance.", "75.", False),
+    ],
+)
+def test_a_value_that_the_missing_call_has_as_well_asks_for_no_other_call(
+    asked: str, supplied: str, fair: bool
+) -> None:
+    spent = Call("add_expense", {"account": "cash", "amount": 75})
+    one = task("miss_param", (asked, supplied), (spent, Call("get_balance", {"account": "cash"})))
+    assert (found(one) == []) is fair
+
+
+@pytest.mark.parametrize(
     ("asked", "calls", "held", "sought"),
     [
         (

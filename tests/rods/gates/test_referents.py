@@ -255,6 +255,7 @@ def shown_again(
         ("Symbol that uniquely identifies the stock.", "stock"),
         ("The booking's number.", "booking"),
         ("The location the travel is from", "location"),
+        ("Name of the file of current directory to perform the operation on.", "file"),
         ("User ID of the user to send the message to.", "user"),
         ("Use this field if you only want Fiscal Years that were changed later.", ""),
         ("", ""),
@@ -271,6 +272,22 @@ def test_of_the_nouns_of_a_description_that_is_said_as_which_the_thing_was_met()
     value = "a.txt"
     meant = referent("source", value, {key_of(value)}, made, set(), noun_of(moved))
     assert meant is not None and meant.words == "that file"
+
+
+def test_no_text_and_no_empty_answer_is_what_a_thing_goes_by() -> None:
+    """No user says "the file with None"."""
+    moved = Parameter("file", {"type": "string"}, description="Name of the file.")
+    for told, words in (
+        ("None", ""),
+        ("First line\nSecond line", ""),
+        ("Plum Cake", "the file with Plum Cake"),
+    ):
+        met = [
+            *mentions(0, Call("sort", {"file": "a.txt"}), Result(told, {"shown": told})),
+            *mentions(0, Call("touch", {"file": "b.txt"}), Result("done")),
+        ]
+        meant = referent("file", "a.txt", {key_of("a.txt")}, met, set(), noun_of(moved))
+        assert meant is not None and meant.words == words
 
 
 def test_a_thing_goes_by_the_arguments_own_name_and_by_the_noun_of_its_description() -> None:
@@ -323,6 +340,8 @@ def test_two_of_equal_standing_are_certain_and_other_words_a_doubt() -> None:
 
     onto = ("Move booking 537 to that flight.", (REBOOK,))
     assert doubts(("Show me RA101 and RA118.", (SEE, OTHER)), onto) == [False]
+    new = ("Move booking 537 to the new flight.", (REBOOK,))  # a reader may know
+    assert doubts(("Show me RA101 and RA118.", (SEE, OTHER)), new) == [True]
     assert doubts(ASKED, ("Take points off a loyalty account.", (REDEEM,))) == [True, True]
 
 

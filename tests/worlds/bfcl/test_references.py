@@ -7,11 +7,14 @@ from dataclasses import replace
 
 import pytest
 
+from rods.calls import Call
 from rods.composing import bind, task_types, wording
 from rods.composing.catalogue import Catalogue
 from rods.composing.records import ComposeError, Draft, Plan, PlannedTurn
+from rods.environments.base import reference
 from rods.gates.ground_truth import run
 from rods.gates.values import referents
+from rods.tasks import Task
 from rods.worlds.bfcl import environment, fetch
 from tests.environments import load
 
@@ -97,3 +100,44 @@ def test_a_variant_names_the_card_where_another_one_was_named_last_or_beside_it(
                 assert not slot.others or slot.text in texts[-1]
                 references += slot.text not in texts[-1]
     assert bool(references) is (case in ("first", "last"))
+
+
+@pytest.mark.parametrize(
+    ("text", "doubt"),
+    [
+        ("I am done with that list of suppliers. Make that file say 'see you'.", True),
+        ("Make the new file say 'see you'.", True),
+        ("Make that file say 'see you'.", False),
+    ],
+)
+def test_a_word_of_the_files_name_leaves_it_to_a_reader(text: str, doubt: bool) -> None:
+    fetch()
+    both = "Start memo.md and sort suppliers.md."
+    state = {
+        "classes": ["GorillaFileSystem"],
+        "config": {
+            "GorillaFileSystem": {
+                "root": {
+                    "home": {
+                        "type": "directory",
+                        "contents": {"suppliers.md": {"type": "file", "content": "b\na"}},
+                    }
+                }
+            }
+        },
+        "long_context": False,
+    }
+    made = (
+        (Call("touch", {"file_name": "memo.md"}), Call("sort", {"file_name": "suppliers.md"})),
+        (Call("echo", {"content": "see you", "file_name": "suppliers.md"}),),
+    )
+    world = environment()
+    task = Task(
+        environment=reference(world),
+        type="base",
+        script=(both, text),
+        calls=made,
+        tools=world.tools_of(["GorillaFileSystem"]),
+        state=state,
+    )
+    assert [reason.doubt for reason in referents(world, task, run(world, task))] == [doubt]

@@ -51,6 +51,24 @@ def test_a_tool_feeds_another_when_its_result_holds_what_the_other_s_argument_is
     )
 
 
+class Polite(World):
+    """Tells of a failure in an ordinary result."""
+
+    def label(self, note_ids: list[int], color: str) -> Any:
+        return {"success": False, "message": f"There is no note {note_ids}."}
+
+
+def test_what_only_fails_politely_takes_nothing_from_a_result() -> None:
+    given = assignment(root("environment", "base"), load(NAME))
+    world = Toy("environment", Polite)
+    asked = Prober(
+        world, catalogue_with_tools(world), given.seed.state or {}, linking.feeding(given)
+    )
+    assert {taker for (_, taker), _ in linking.pairs(asked, ["titles"], ["read", "label"])} == {
+        "read"
+    }
+
+
 def test_where_the_root_s_calls_feed_each_other_only_tools_that_can_are_offered() -> None:
     given = assignment(bare_environment.moved(seed("base")), load(bare_environment.NAME))
     ((one, place), (two, other), _), *_ = given.profile.edges

@@ -311,6 +311,11 @@ async def test_a_plan_that_nothing_comes_of_is_said_why_before_anything_is_asked
         with pytest.raises(ComposeError, match=told) as caught:
             await who.author.plan(given)
     assert caught.value.type == error and not caught.value.functions
+    assert who.stages() == []
+    wanted = Pattern(((), (("transfer_money", "transfer_money"),)))
+    async with early(stub, "good") as who:
+        with pytest.raises(ComposeError):
+            await who.author.plan(given)
     assert set(who.stages()) == {"plan"}
 
 
