@@ -65,8 +65,11 @@ _CACHES = {
 }
 _THREADS = 8  # that start and end sessions
 _SAID = 500  # characters of a server's complaint, of its beginning and of its end
-# the import of a server that was written for an older SDK than the one beside it
-_OLDER = re.compile(r"No module named 'mcp\.|cannot import name .* from 'mcp[.']")
+# what a server that was written for an older SDK than the one beside it looks for there
+_OLDER = re.compile(
+    r"No module named 'mcp\.|cannot import name .* from 'mcp[.']"
+    r"|'(Server|FastMCP)' object has no attribute"
+)
 # how the SDK begins what it says in the place of a server behind an address that sent no answer
 _LOST = (
     "SSE stream ",

@@ -463,8 +463,10 @@ serve([tool("ask", {{"properties": {{"method": {{"type": "string"}}}}}})], answe
 OLDER = {  # how a server begins, and whether an older SDK would help
     "from mcp.server.fastmcp import FastMCP": True,
     "from mcp.server import FastMCP": True,
+    "from mcp.server import Server\nServer('books').list_tools()": True,
     "import mcp_of_somebody_else": False,
     "raise ImportError('mcp')": False,
+    "object().list_tools()": False,
 }
 
 
