@@ -310,6 +310,11 @@ class ReplayedWorld:
         """What the probes answer now, and what else shows the state."""
         return self._using(self._probed)
 
+    def unseen(self) -> str:
+        """What its calls have left that no comparison looks at, in words; of a world that can tell.
+        """
+        return self._using(lambda live: getattr(live.instance, "unseen", str)())
+
     def shown(self) -> list[tuple[Call, Result]]:
         """The probes, and what they answer now."""
         return self._using(lambda live: list(self._answers(live, copy.deepcopy(live.names))))
