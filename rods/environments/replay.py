@@ -311,8 +311,7 @@ class ReplayedWorld:
         return self._using(self._probed)
 
     def unseen(self) -> str:
-        """What its calls have left that no comparison looks at, in words; of a world that can tell.
-        """
+        """Says what its calls have left that no comparison looks at, where its world can tell."""
         return self._using(lambda live: getattr(live.instance, "unseen", str)())
 
     def shown(self) -> list[tuple[Call, Result]]:

@@ -57,9 +57,7 @@ def proposals(
     return rules
 
 
-def proposed(
-    environment: Environment, *, outside: bool
-) -> tuple[list[tuple[str, str]], list[str]]:
+def proposed(environment: Environment, *, outside: bool) -> tuple[list[tuple[str, str]], list[str]]:
     """The proposals of a few calls in a fresh world: of tools that are declared to read, and where
     nothing `outside` can be changed, impostors of all others; and what was said of calls that broke
     their world. Raises InfrastructureError where there is no world, UserError."""

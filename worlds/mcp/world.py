@@ -28,14 +28,14 @@ from rods.llm.connections import Key
 from rods.model_json import mapped
 from rods.worlds.mcp.comparing import contents
 from rods.worlds.mcp.description import FOLDER, HOME, Description, asked
-from rods.worlds.mcp.sessions import Answer, Refusal, Session
+from rods.worlds.mcp.sessions import PREFIX, Answer, Refusal, Session
 from rods.worlds.pinned import OnlyCalled, closed, json_value
 
 FILES = "files"  # the key of a state
 BINARY = "base64"  # of a file that is no text
 _PLACES = 40  # paths that calls are tried with
 _SOME = 4  # files that one note lists
-_SHOWN = 8  # characters of a path, at least, by which its rest is known
+_SHOWN = 8  # characters at the end of a path, at least, by which it is known
 _INVALID_PARAMS = -32602  # JSON-RPC's
 # names of arguments, and of fields in them, that hold a text and no path or command
 _TEXT = re.compile(
@@ -155,7 +155,8 @@ class McpWorld(OnlyCalled):
         self._session = session
         self._checkers = checkers
         self._places = {HOME: str(session.home), FOLDER: str(session.folder)}
-        self._cut = {name: _cut(place) for name, place in reversed(self._places.items())}
+        self._outward = {name: _forms(place) for name, place in reversed(self._places.items())}
+        self._marks = (PREFIX, "...", "…")  # of which one is in each such form
         self._inward = re.compile(rf"(?<![\w./-])({'|'.join(self._places)})(?![\w-])")
         weakref.finalize(self, session.end).atexit = False  # then all end together
 
@@ -218,23 +219,24 @@ class McpWorld(OnlyCalled):
 
     def _outside(self, value: Any) -> Any:
         def renamed(leaf: Any) -> Any:
-            for name, place in self._places.items():
-                leaf = leaf.replace(place, name) if isinstance(leaf, str) else leaf
-            if isinstance(leaf, str) and ("..." in leaf or "…" in leaf):
-                for name, cut in self._cut.items():
-                    leaf = cut.sub(name, leaf)
+            if isinstance(leaf, str) and any(mark in leaf.lower() for mark in self._marks):
+                for name, form in self._outward.items():
+                    leaf = form.sub(name, leaf)
             return leaf
 
         return mapped(value, renamed)
 
 
-def _cut(place: str) -> re.Pattern[str]:
-    """Finds what a server that shortens its texts leaves of the path `place`, beside its dots."""
-    begin = reduce(lambda rest, char: f"(?:{re.escape(char)}{rest})?", reversed(place[_SHOWN:]), "")
+def _forms(place: str) -> re.Pattern[str]:
+    """Finds the path `place` in what a server says: as it is, in capitals, and what one that
+    shortens its texts leaves of it, beside its dots."""
+    above, made, own = place.partition(PREFIX)
+    begin = reduce(lambda rest, char: f"(?:{re.escape(char)}{rest})?", reversed(own), "")
     end = reduce(lambda rest, char: f"(?:{rest}{re.escape(char)})?", place[:-_SHOWN], "")
     return re.compile(
-        rf"{re.escape(place[:_SHOWN])}{begin}(?=\.\.\.|…)"
-        rf"|(?:(?<=\.\.\.)|(?<=…)){end}{re.escape(place[-_SHOWN:])}"
+        rf"{re.escape(place)}|{re.escape(above + made)}{begin}(?=\.\.\.|…)"
+        rf"|(?:(?<=\.\.\.)|(?<=…)){end}{re.escape(place[-_SHOWN:])}",
+        re.IGNORECASE,
     )
 
 

@@ -570,7 +570,8 @@ def test_tools_that_are_called_as_if_they_read_are_proposed_to_whoever_adds_thei
     servers: Servers, capsys: pytest.CaptureFixture[str]
 ) -> None:
     names = ["list_books", "shelf_read", "getShelf", "book-details", "ready_shelf", "spread", "put"]
-    assert servers.add(f"serve([tool(name) for name in {names}], None)", "--writes", "getShelf") == 0
+    program = f"serve([tool(name) for name in {names}], None)"
+    assert servers.add(program, "--writes", "getShelf") == 0
     line = "none says: --reads book-details --reads list_books --reads shelf_read\n"
     assert line in capsys.readouterr().out
 
@@ -613,14 +614,23 @@ def test_a_shortened_path_of_a_world_is_the_same_in_all_of_them(servers: Servers
 import os
 def answer(name, arguments):
     place = os.getcwd()
-    lengths = range(8, len(place))
-    shown = [text for n in lengths for text in (f"...{place[-n:]}/a", f"{place[:n]}…", place[:n])]
-    return said(" ".join([place, *shown[:-1], "wait... no"]))
+    ends = [f"...{place[-length:]}/a" for length in range(8, len(place))]
+    begins = [f"{place[:length]}…" for length in range(place.index("rods-mcp-") + 9, len(place))]
+    return said(" ".join([place, place.upper(), *ends, *begins, "wait... no"]))
 serve([tool("where")], answer)
 """
     environment = servers(program)
     texts = [environment.reset(None).call(Call("where")).text for _ in range(2)]
-    one, other = (text.split() for text in texts)
-    assert one[0] == "/world" and set(one[1::3]) == {".../world/a"}
-    assert one[1::3] == other[1::3] and one[2::3] == other[2::3]
-    assert len(set(one[2::3])) == 1 and texts[0].endswith("wait... no")
+    assert texts[0] == texts[1]
+    assert {*texts[0].split()} == {"/world", ".../world/a", "/world…", "wait...", "no"}
+
+
+def test_temporary_files_of_a_server_have_the_same_names_in_every_world(servers: Servers) -> None:
+    program = """
+import tempfile
+serve([tool("export")], lambda name, arguments: said(tempfile.mkstemp()[1]))
+"""
+    environment = servers(program)
+    worlds = [environment.reset(None) for _ in range(2)]
+    one, other = (world.call(Call("export")).text for world in worlds)
+    assert one == other and one.startswith("/home/world/tmp")
