@@ -71,6 +71,7 @@ _OLDER = re.compile(
     r"No module named 'mcp\.|cannot import name .* from 'mcp[.']"
     r"|'(Server|FastMCP)' object has no attribute"
 )
+_CLOSED = "Connection closed"  # what the SDK says in the place of a server that has gone
 # how the SDK begins what it says in the place of a server behind an address that sent no answer
 _LOST = (
     "SSE stream ",
@@ -161,6 +162,8 @@ class Session:
         if error.code == CONNECTION_CLOSED:
             try:  # of one that is lost there is no further answer
                 self._run(self._client.session.list_tools(), self.server.seconds)
+            except Refusal as again:  # one that counts its calls refuses this one as well
+                return not self.server.url and again.message == error.message != _CLOSED
             except Exception:  # noqa: BLE001 however it is lost
                 return False
         return True

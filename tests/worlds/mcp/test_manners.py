@@ -634,3 +634,25 @@ serve([tool("export")], lambda name, arguments: said(tempfile.mkstemp()[1]))
     worlds = [environment.reset(None) for _ in range(2)]
     one, other = (world.call(Call("export")).text for world in worlds)
     assert one == other and one.startswith("/home/world/tmp")
+
+
+def test_a_server_that_refuses_everything_for_a_while_is_there(servers: Servers) -> None:
+    program = """
+import json, sys
+from tests.worlds.mcp import plain
+real = plain.put
+left = [5]
+def put(line):
+    left[0] -= 1
+    reply = json.loads(line)
+    if left[0] < 0:
+        reply = {"jsonrpc": "2.0", "id": reply["id"]}
+        reply["error"] = {"code": -32000, "message": "Rate limit exceeded: 5 requests"}
+    real(json.dumps(reply))
+plain.put = put
+serve([tool("add")], lambda name, arguments: said("added"))
+"""
+    world = servers(program).reset(None)
+    answers = [world.call(Call("add")) for _ in range(6)]
+    assert {answer.error for answer in answers} == {None, "tool"}
+    assert answers[-1].text == "Error: Rate limit exceeded: 5 requests"
