@@ -19,7 +19,7 @@ help:
 	@echo "make faults sweep kills, full disks, power cuts and damage over everything that is written; about an hour"
 	@echo "make llm-server  serve a small language model on this machine's CPU (about 4 GB, once)"
 	@echo "make llm-smoke   test against that server (12 GB of memory; WHOLE=1: an hour)"
-	@echo "make mcp-servers  fetch MCP servers that others wrote (200 MB, needs npm) and test against them"
+	@echo "make mcp-servers  fetch MCP servers that others wrote (800 MB, needs npm) and test against them"
 	@echo "make openenv  fetch OpenEnv's package (475 MB) and test against it"
 	@echo "make trackers  fetch wandb, trackio, mlflow and tensorboard and read back what a killed run told them"
 	@echo "make verifiers  set up verifiers in an environment of its own (800 MB) and test its adapter there"
@@ -83,6 +83,7 @@ mcp-servers:
 	@sh console/setup.sh dev
 	@PATH="$$(sh bench/fixtures/mcp_servers.sh):$$PATH" RODS_MCP=$(or $(RODS_MCP),1000) OMP_NUM_THREADS=1 \
 	  $(BIN)/python -m pytest --timeout=3600 tests/worlds/mcp/test_foreign.py tests/worlds/test_abroad.py
+	@PATH="$$(sh bench/fixtures/mcp_servers.sh):$$PATH" OMP_NUM_THREADS=1 $(BIN)/python -m bench.mcp_table --run
 
 openenv:
 	@sh console/setup.sh dev

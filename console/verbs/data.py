@@ -1,5 +1,6 @@
 """`rods data` and `rods env`: look over what runs are made from, task files and environments."""
 
+import re
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -38,6 +39,10 @@ KINDS = "; ".join(
 )
 Name = Annotated[str, Parameter(help=NAMES)]
 Several = tuple[str, ...]
+# names by which tools that change nothing are called
+_READING = re.compile(
+    r"(?:^|[_.-])(list|get|read|show|search|find|view|describe|details|summary)(?![a-z])"
+)
 
 
 def check_tasks(
@@ -186,6 +191,11 @@ def add_environment(
             "nothing shows its state, so ground-truth calls cannot be scored: name calls that do "
             "(--probe)"
         )
+    seeming = " ".join(
+        f"--reads {quote(name)}"
+        for name in tools
+        if name not in (*pinned.reads, *pinned.writes) and _READING.search(name)
+    )
     about = (
         " ".join(pinned.server.get(key, "") for key in ("name", "version")).strip()
         or url
@@ -200,6 +210,7 @@ def add_environment(
         if first
         else [],
         f"  change nothing: {', '.join(pinned.reads) or 'none says so (--reads)'}",
+        [f"  called as if they changed nothing, which none says: {seeming}"] if seeming else [],
         f"  {state}",
         looks,
         f"  `rods env check {path}` tries whether all this holds",
@@ -220,13 +231,16 @@ def _looked(path: Path, outside: bool) -> tuple[list[str], list[str]]:
     calls may do something `outside`, only what reads is called."""
     try:
         with Environments() as environments:
-            proposals = proposed(environments.load(str(path)), outside=outside)
+            proposals, broken = proposed(environments.load(str(path)), outside=outside)
     except (InfrastructureError, ValueError) as error:
-        return [], [f"  not all calls that cannot succeed were answered: {error}"]
-    return [rule for rule, _ in proposals], [
+        proposals = []
+        broken = [str(error)]
+    lines = [f"  a call that cannot succeed was not answered: {what}" for what in broken]
+    lines += [
         f"  told as ordinary results, failures with --fails {quote(rule)}: {examples}"
         for rule, examples in proposals
     ]
+    return [rule for rule, _ in proposals], lines
 
 
 def check_environment(

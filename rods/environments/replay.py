@@ -310,6 +310,10 @@ class ReplayedWorld:
         """What the probes answer now, and what else shows the state."""
         return self._using(self._probed)
 
+    def unseen(self) -> str:
+        """Says what its calls have left that no comparison looks at, where its world can tell."""
+        return self._using(lambda live: getattr(live.instance, "unseen", str)())
+
     def shown(self) -> list[tuple[Call, Result]]:
         """The probes, and what they answer now."""
         return self._using(lambda live: list(self._answers(live, copy.deepcopy(live.names))))

@@ -32,7 +32,7 @@ from rods.composing.records import ComposeError
 from rods.deadlines import ALL_CALLS, ALL_CALLS_WAITED, SLOW_CALL, WORLD_CHECKED
 from rods.environments.base import Environment, Instance, Result, Tool
 from rods.environments.loading import Environments
-from rods.environments.replay import Replayed
+from rods.environments.replay import Replayed, ReplayedWorld
 from rods.environments.workers.worker import Overrun
 from rods.errors import BrokenEnvironment, InfrastructureError, Unsupported, UserError
 from rods.faults import CALL_ERRORS
@@ -284,6 +284,8 @@ def script(
         call = step if isinstance(step, Call) else sampler.call(step, highest=number >= len(steps))
         calls.append(call)
         sampler.heard(call, probe.call(instance, call))
+    if isinstance(instance, ReplayedWorld) and not state and (unseen := instance.unseen()):
+        probe.note(unseen)
     return calls
 
 
@@ -313,7 +315,7 @@ def _repeats(probe: "Probe", state: State, calls: list[Call]) -> None:
         probe.fault(
             *_cause(calls[:at], seen, differ),
             "gave {!r} and then {!r} for the same history".format(*_apart(first[at], second[at])),
-            "remove chance, clock and whatever instances share, or declare deterministic=False",
+            f"remove chance and clock, {probe.apart}, or declare deterministic=False",
         )
         return
     probe.comparable = True
@@ -348,7 +350,7 @@ def _isolation(probe: "Probe", state: State, calls: list[Call]) -> None:
         probe.fault(
             *_cause(opposite_calls, seen, differ),
             "gave {!r} beside another instance, {!r} alone".format(*_apart(beside[at], alone[at])),
-            "keep all state in the instance, none in the module or class",
+            probe.apart,
         )
 
 
@@ -699,6 +701,12 @@ class Probe:
         self.scripts: dict[str, list[Call]] = {}  # the calls of a state, by its place
         self.refused: set[str] = set()  # tools that have answered, though with an error
         self.features = environment.features
+        # how instances of this kind are kept apart
+        self.apart = getattr(
+            getattr(environment, "inner", None),
+            "apart",
+            "keep all state in the instance, none in the module or class",
+        )
         self.faults: list[Fault] = []
         self.notes: list[str] = []
         self.seconds: dict[str, list[float]] = defaultdict(list)

@@ -10,9 +10,11 @@ from rods.calls import Call
 from rods.canonical import JsonObject, canonical, keyed_random
 from rods.environments.base import Environment, Result
 from rods.environments.failing import holds
+from rods.errors import InfrastructureError
 
 MOST = 40  # calls of `proposed`
 EXAMPLES = 3  # that are shown of a rule
+BREAKS = 2  # calls that end their world, after which none is made any more
 _SHOWN = 120  # characters of a call, and of an answer
 
 
@@ -55,12 +57,25 @@ def proposals(
     return rules
 
 
-def proposed(environment: Environment, *, outside: bool) -> list[tuple[str, str]]:
+def proposed(environment: Environment, *, outside: bool) -> tuple[list[tuple[str, str]], list[str]]:
     """The proposals of a few calls in a fresh world: of tools that are declared to read, and where
-    nothing `outside` can be changed, impostors of all others. Raises InfrastructureError where a
-    call breaks the world, UserError."""
+    nothing `outside` can be changed, impostors of all others; and what was said of calls that broke
+    their world. Raises InfrastructureError where there is no world, UserError."""
     sampler = Sampler(keyed_random(0, "proposing"))
     tools = environment.tools().values()
     calls = [sampler.call(tool) for tool in tools if tool.reads or not outside][: MOST // 2]
     reads = [tool.name for tool in tools if tool.reads]
-    return proposals(environment, calls, environment.reset(None).call, reads)
+    world = environment.reset(None)
+    broken: list[str] = []
+
+    def ask(call: Call) -> Result:
+        nonlocal world
+        if len(broken) < BREAKS:
+            try:
+                return world.call(call)
+            except InfrastructureError as error:
+                broken.append(str(error))
+                world = environment.reset(None)
+        return Result("", error="infrastructure")
+
+    return proposals(environment, calls, ask, reads), broken

@@ -63,10 +63,15 @@ _CACHES = {
     "UV_CACHE_DIR": ".cache/uv",
     "UV_PYTHON_INSTALL_DIR": ".local/share/uv/python",
 }
+PREFIX = "rods-mcp-"  # of the folder in which all sessions of a process have theirs
 _THREADS = 8  # that start and end sessions
 _SAID = 500  # characters of a server's complaint, of its beginning and of its end
-# the import of a server that was written for an older SDK than the one beside it
-_OLDER = re.compile(r"No module named 'mcp\.|cannot import name .* from 'mcp[.']")
+# what a server that was written for an older SDK than the one beside it looks for there
+_OLDER = re.compile(
+    r"No module named 'mcp\.|cannot import name .* from 'mcp[.']"
+    r"|'(Server|FastMCP)' object has no attribute"
+)
+_CLOSED = "Connection closed"  # what the SDK says in the place of a server that has gone
 # how the SDK begins what it says in the place of a server behind an address that sent no answer
 _LOST = (
     "SSE stream ",
@@ -75,7 +80,7 @@ _LOST = (
     "Unexpected content type: ",
     "Failed to parse ",
 )
-__all__ = ["Answer", "Refusal", "Session", "end_all"]
+__all__ = ["PREFIX", "Answer", "Refusal", "Session", "end_all"]
 # what it would say of each such line, with a traceback
 logging.getLogger("mcp.client.stdio").disabled = True
 _strayed: set[str] = set()  # servers of which somebody was told that they do so
@@ -157,6 +162,8 @@ class Session:
         if error.code == CONNECTION_CLOSED:
             try:  # of one that is lost there is no further answer
                 self._run(self._client.session.list_tools(), self.server.seconds)
+            except Refusal as again:  # one that counts its calls refuses this one as well
+                return not self.server.url and again.message == error.message != _CLOSED
             except Exception:  # noqa: BLE001 however it is lost
                 return False
         return True
@@ -280,6 +287,7 @@ class Session:
         folder = str(self.folder)
         command = [part.replace("{folder}", folder) for part in self.server.command]
         variables = {"HOME": str(self.home), "LANG": "C.UTF-8", "TZ": "UTC", "PYTHONHASHSEED": "0"}
+        variables["TMPDIR"] = str(self.home)  # or names that are taken in one world are so in all
         variables |= {name: str(Path.home() / place) for name, place in _CACHES.items()}
         variables |= {
             key: value.replace("{folder}", folder) for key, value in self.server.env.items()
@@ -319,7 +327,7 @@ class Session:
 def _guarded(pid: int) -> tuple[Path, subprocess.Popen[bytes]]:
     """The folder of the sessions of process `pid`, and who ends their servers and removes it when
     that process has gone, however it went."""
-    folder = Path(tempfile.mkdtemp(prefix="rods-mcp-")).resolve()
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX)).resolve()
     guard = ["sh", "-c", _AFTERWARDS, str(folder)]
     return folder, subprocess.Popen(guard, stdin=subprocess.PIPE, start_new_session=True)
 

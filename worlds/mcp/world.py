@@ -12,6 +12,7 @@ import re
 import weakref
 from base64 import b64decode
 from collections.abc import Mapping
+from functools import reduce
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -27,12 +28,14 @@ from rods.llm.connections import Key
 from rods.model_json import mapped
 from rods.worlds.mcp.comparing import contents
 from rods.worlds.mcp.description import FOLDER, HOME, Description, asked
-from rods.worlds.mcp.sessions import Answer, Refusal, Session
+from rods.worlds.mcp.sessions import PREFIX, Answer, Refusal, Session
 from rods.worlds.pinned import OnlyCalled, closed, json_value
 
 FILES = "files"  # the key of a state
 BINARY = "base64"  # of a file that is no text
 _PLACES = 40  # paths that calls are tried with
+_SOME = 4  # files that one note lists
+_SHOWN = 8  # characters at the end of a path, at least, by which it is known
 _INVALID_PARAMS = -32602  # JSON-RPC's
 # names of arguments, and of fields in them, that hold a text and no path or command
 _TEXT = re.compile(
@@ -77,6 +80,8 @@ def _from_here(part: str, files: str, *, program: bool) -> str:
 class McpEnvironment:
     """The environment called `name`, before it is made one that can be copied. Starts no server
     until one is needed."""
+
+    apart = "let the server keep what it has in {folder} (its command, --env), name ids by --minted"
 
     def __init__(self, name: str, server: Description) -> None:
         self.name = name
@@ -150,6 +155,8 @@ class McpWorld(OnlyCalled):
         self._session = session
         self._checkers = checkers
         self._places = {HOME: str(session.home), FOLDER: str(session.folder)}
+        self._outward = {name: _forms(place) for name, place in reversed(self._places.items())}
+        self._marks = (PREFIX, "...", "…")  # of which one is in each such form
         self._inward = re.compile(rf"(?<![\w./-])({'|'.join(self._places)})(?![\w-])")
         weakref.finalize(self, session.end).atexit = False  # then all end together
 
@@ -181,6 +188,25 @@ class McpWorld(OnlyCalled):
         }
         return self._outside(contents(folder, places))
 
+    def unseen(self) -> str:
+        """Says which files of its folder and home were written since its server was started, and
+        are not compared."""
+        session = self._session
+        compared = {path for each in session.server.compared for path in session.folder.glob(each)}
+        since = (session.place / "pid").stat().st_mtime_ns
+        written = [
+            self._outside(str(path))
+            for place in (session.folder, session.home)
+            for path in sorted(place.rglob("*"))
+            if path.is_file() and path not in compared and path.stat().st_mtime_ns > since
+        ]
+        if not written:
+            return ""
+        return (
+            f"files are written that are not compared: {', '.join(written[:_SOME])}; where they "
+            f"are the state, --compared PATTERN, of what is in {HOME} after --env HOME={{folder}}"
+        )
+
     def _inside(self, value: Any, name: str = "") -> Any:
         """`value` of the argument or field `name`, with the real folder for `/world`."""
         if isinstance(value, Mapping):
@@ -193,11 +219,25 @@ class McpWorld(OnlyCalled):
 
     def _outside(self, value: Any) -> Any:
         def renamed(leaf: Any) -> Any:
-            for name, place in self._places.items():
-                leaf = leaf.replace(place, name) if isinstance(leaf, str) else leaf
+            if isinstance(leaf, str) and any(mark in leaf.lower() for mark in self._marks):
+                for name, form in self._outward.items():
+                    leaf = form.sub(name, leaf)
             return leaf
 
         return mapped(value, renamed)
+
+
+def _forms(place: str) -> re.Pattern[str]:
+    """Finds the path `place` in what a server says: as it is, in capitals, and what one that
+    shortens its texts leaves of it, beside its dots."""
+    above, made, own = place.partition(PREFIX)
+    begin = reduce(lambda rest, char: f"(?:{re.escape(char)}{rest})?", reversed(own), "")
+    end = reduce(lambda rest, char: f"(?:{rest}{re.escape(char)})?", place[:-_SHOWN], "")
+    return re.compile(
+        rf"{re.escape(place)}|{re.escape(above + made)}{begin}(?=\.\.\.|…)"
+        rf"|(?:(?<=\.\.\.)|(?<=…)){end}{re.escape(place[-_SHOWN:])}",
+        re.IGNORECASE,
+    )
 
 
 def _said(answer: Answer) -> tuple[str, Any]:

@@ -39,11 +39,12 @@ class Servers:
         self.folder = folder
         self.environments = environments
 
-    def add(self, program: str, *options: str) -> int:
+    def add(self, program: str, *options: str, calls: bool = False) -> int:
         (self.folder / "server.py").write_text(HEAD + program)
         command = ["--", sys.executable, str(self.folder / "server.py")]
         name = ["env", "add", str(self.folder / "plain.json"), "--env", f"PYTHONPATH={HERE}"]
-        return run([*name, "--no-calls", "--replace", *options, *command])
+        no_calls = [] if calls else ["--no-calls"]
+        return run([*name, *no_calls, "--replace", *options, *command])
 
     def __call__(self, program: str, *options: str) -> Environment:
         assert self.add(program, *options) == 0
@@ -463,8 +464,10 @@ serve([tool("ask", {{"properties": {{"method": {{"type": "string"}}}}}})], answe
 OLDER = {  # how a server begins, and whether an older SDK would help
     "from mcp.server.fastmcp import FastMCP": True,
     "from mcp.server import FastMCP": True,
+    "from mcp.server import Server\nServer('books').list_tools()": True,
     "import mcp_of_somebody_else": False,
     "raise ImportError('mcp')": False,
+    "object().list_tools()": False,
 }
 
 
@@ -543,3 +546,113 @@ serve([tool("status")], lambda name, given: said("x" * 5000 + f" started as {os.
     servers.add(program, "--reads", "status", "--probe", "status()")
     assert run(["env", "check", str(servers.folder / "plain.json")]) == 1
     assert "started as" in "".join(capsys.readouterr())
+
+
+SHARING = """
+import os, pathlib
+place = pathlib.Path(os.environ.get("SHELF", {place!r}), "shelf.txt")
+books = lambda: place.read_text().split() if place.exists() else []
+def answer(name, arguments):
+    if name == "add_book":
+        place.write_text(" ".join([*books(), "tea"]))
+    return said(f"{{len(books())}} books")
+serve([tool("add_book"), tool("list_books")], answer)
+"""
+
+
+def checked(servers: Servers, capsys: pytest.CaptureFixture[str]) -> str:
+    capsys.readouterr()
+    run(["env", "check", str(servers.folder / "plain.json")])
+    return capsys.readouterr().out
+
+
+def test_tools_that_are_called_as_if_they_read_are_proposed_to_whoever_adds_their_server(
+    servers: Servers, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = ["list_books", "shelf_read", "getShelf", "book-details", "ready_shelf", "spread", "put"]
+    program = f"serve([tool(name) for name in {names}], None)"
+    assert servers.add(program, "--writes", "getShelf") == 0
+    line = "none says: --reads book-details --reads list_books --reads shelf_read\n"
+    assert line in capsys.readouterr().out
+
+
+def test_a_server_that_keeps_what_it_has_outside_of_its_world_is_told_where_to_put_it(
+    servers: Servers, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = SHARING.format(place=str(servers.folder))
+    servers(program, "--reads", "list_books")
+    report = checked(servers, capsys)
+    assert "books' for the same history" in report
+    assert "let the server keep what it has in {folder} (its command, --env)" in report
+    servers(program, "--reads", "list_books", "--env", "SHELF={folder}")
+    report = checked(servers, capsys)
+    assert "plain.json: no fault" in report
+    assert "files are written that are not compared: /world/shelf.txt" in report
+    servers(program, "--reads", "list_books", "--env", "SHELF={folder}", "--compared", "*.txt")
+    assert "not compared" not in checked(servers, capsys)
+
+
+def test_a_call_that_ends_its_world_costs_no_other_tool_its_proposed_rule(
+    servers: Servers, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = """
+schema = {"properties": {"name": {"type": "string"}}, "required": ["name"]}
+def answer(name, arguments):
+    if name == "break_book":
+        raise SystemExit
+    return said("ok" if len(arguments["name"]) < 3 else f"Error: no book {arguments['name']}")
+serve([tool("break_book", schema), tool("lend_book", schema)], answer)
+"""
+    assert servers.add(program, calls=True) == 0
+    shown = capsys.readouterr().out
+    assert "a call that cannot succeed was not answered: the MCP server" in shown
+    assert "begins" in shown and "Error: no book" in shown
+
+
+def test_a_shortened_path_of_a_world_is_the_same_in_all_of_them(servers: Servers) -> None:
+    program = """
+import os
+def answer(name, arguments):
+    place = os.getcwd()
+    ends = [f"...{place[-length:]}/a" for length in range(8, len(place))]
+    begins = [f"{place[:length]}…" for length in range(place.index("rods-mcp-") + 9, len(place))]
+    return said(" ".join([place, place.upper(), *ends, *begins, "wait... no"]))
+serve([tool("where")], answer)
+"""
+    environment = servers(program)
+    texts = [environment.reset(None).call(Call("where")).text for _ in range(2)]
+    assert texts[0] == texts[1]
+    assert {*texts[0].split()} == {"/world", ".../world/a", "/world…", "wait...", "no"}
+
+
+def test_temporary_files_of_a_server_have_the_same_names_in_every_world(servers: Servers) -> None:
+    program = """
+import tempfile
+serve([tool("export")], lambda name, arguments: said(tempfile.mkstemp()[1]))
+"""
+    environment = servers(program)
+    worlds = [environment.reset(None) for _ in range(2)]
+    one, other = (world.call(Call("export")).text for world in worlds)
+    assert one == other and one.startswith("/home/world/tmp")
+
+
+def test_a_server_that_refuses_everything_for_a_while_is_there(servers: Servers) -> None:
+    program = """
+import json, sys
+from tests.worlds.mcp import plain
+real = plain.put
+left = [5]
+def put(line):
+    left[0] -= 1
+    reply = json.loads(line)
+    if left[0] < 0:
+        reply = {"jsonrpc": "2.0", "id": reply["id"]}
+        reply["error"] = {"code": -32000, "message": "Rate limit exceeded: 5 requests"}
+    real(json.dumps(reply))
+plain.put = put
+serve([tool("add")], lambda name, arguments: said("added"))
+"""
+    world = servers(program).reset(None)
+    answers = [world.call(Call("add")) for _ in range(6)]
+    assert {answer.error for answer in answers} == {None, "tool"}
+    assert answers[-1].text == "Error: Rate limit exceeded: 5 requests"
