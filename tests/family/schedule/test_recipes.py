@@ -38,7 +38,7 @@ def test_the_loop_trains_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyP
 @pytest.mark.slow
 def test_trl_trains_on_what_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("trl")
-    from tests.trainer.adapters.test_trl_stream import saved
+    from tests.trainer.nano_parts import saved
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
