@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from statistics import fmean
 
 from bench.figures import Figure, run
-from rods.family.schedule.rules import MILLION, Rules, Seen, Standings, choose
+from rods.family.schedule.standings import MILLION, Rules, Seen, Standings, choose
 
 FAMILIES = ("logistic", "forgetting", "plateaus", "broken", "own")
 DOMAINS = 4

@@ -25,8 +25,8 @@ from rods.buffers.log.tail import read
 from rods.buffers.log.writer import LogWriter
 from rods.buffers.run.locks import Ownership
 from rods.errors import RefusedError, UserError
-from rods.family.schedule.rules import Rules as Rules, Seen, Standings, choose
-from rods.family.schedule.sources import ScheduledTask, Source, tasks_of
+from rods.family.schedule.rows import ScheduledTask, Source, tasks_of
+from rods.family.schedule.standings import Rules as Rules, Seen, Standings, choose
 from rods.observations import millionths
 
 LOG = "schedule.jsonl"
@@ -199,7 +199,7 @@ def open_schedule(
     from_step: int | None = None,
     domain: str = "domain",
 ) -> Schedule:
-    """The schedule in `folder`, made where there is none. `tasks` is a source (`sources.tasks_of`);
+    """The schedule in `folder`, made where there is none. `tasks` is a source (`rows.tasks_of`);
     the column `domain` says to which domain a row belongs. A trainer that has restored a checkpoint
     gives its step as `from_step`, 0 for none: what was drawn and rewarded later counts no more.
     Raises UserError for what is no source, RefusedError where the folder belongs to another

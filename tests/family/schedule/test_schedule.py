@@ -18,9 +18,9 @@ from rods.buffers.log.tail import read
 from rods.commands import run
 from rods.console.main import application
 from rods.errors import EXIT_FAILED, EXIT_OK, EXIT_USER, RefusedError, UserError
-from rods.family.schedule.rules import Rules
+from rods.family.schedule.rows import ScheduledTask
 from rods.family.schedule.schedule import LOG, Schedule, open_schedule
-from rods.family.schedule.sources import ScheduledTask
+from rods.family.schedule.standings import Rules
 
 FEW = Rules(batch_tasks=4, window=6)
 
@@ -158,7 +158,7 @@ def test_a_draw_that_does_not_follow_is_found(
     prompts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr("rods.family.schedule.rules.SHARPNESS", 30)
+        patch.setattr("rods.family.schedule.standings.SHARPNESS", 30)
         with open_schedule(tmp_path / "s", prompts, FEW) as schedule:
             steps(schedule, 12)
     assert shown(tmp_path / "s", "--replay") == EXIT_FAILED

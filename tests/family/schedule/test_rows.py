@@ -9,7 +9,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from rods.errors import UserError
-from rods.family.schedule.sources import tasks_of
+from rods.family.schedule.rows import tasks_of
 
 
 def test_a_file_has_a_row_a_line(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from bench.schedule import TRAINERS, area
-from rods.family.schedule.rules import MILLION, Rules, Seen, Standings, choose
+from rods.family.schedule.standings import MILLION, Rules, Seen, Standings, choose
 
 ROLLOUTS = 8
 
