@@ -447,15 +447,13 @@ async def test_what_a_judge_holds_against_calls_blocks_the_functions_of_their_tu
 
 
 async def test_a_fault_of_a_turn_asked_in_vain_blocks_what_the_next_one_calls() -> None:
-    root = seed("miss_func")
-    blank = root.calls.index(())
-    defect = Defect("gt_unfixable", "odd", blank)
-    who = listening(await steady(root), judge=lambda *_: Judgement("odd", (defect,)))
-    await Bench(settings(pipeline={"attempts": 1})).write(root, who)
-    draft = who.arguments("judge")[0][1]
-    assert not draft.turns[blank]
-    cause = Rejection.by_judge("judge", Judgement("odd", (defect,)), draft, None).cause
-    assert cause is not None and cause.functions == tuple(draft.functions([blank + 1]))
+    judgement = Judgement("odd", (Defect("gt_unfixable", "odd", 0),))
+    who = listening(await steady(seed()), judge=lambda *_: judgement)
+    await Bench(settings(pipeline={"attempts": 1})).write(seed(), who)
+    made = who.arguments("judge")[0][1]
+    draft = replace(made, turns=((), *made.turns))
+    cause = Rejection.by_judge("judge", judgement, draft, None).cause
+    assert cause is not None and cause.functions == tuple(draft.functions([1]))
 
 
 @pytest.mark.parametrize(("writes", "blocked"), [("llm", set()), ("procedural", {"move_event"})])
