@@ -311,8 +311,11 @@ class Rejection(Exception):
         summary = "; ".join(defect.reason for defect in worst)
         # none: it is about the whole
         turns = {defect.turn for defect in worst if defect.turn is not None}
+        calls = draft.turns if draft else ()
+        # what is asked for in vain is made in the next turn
+        vain = {turn + 1 for turn in turns.intersection(range(len(calls))) if not calls[turn]}
         involved = (
-            draft.functions(turns.intersection(range(len(draft.turns))) or None) if draft else ()
+            draft.functions((turns | vain).intersection(range(len(calls))) or None) if draft else ()
         )
         cause = ComposeError(
             ERROR_OF_VERDICT[worst[0].verdict], summary, functions=involved, turn=worst[0].turn

@@ -12,7 +12,7 @@ import pytest
 
 from rods.analysis.profile import distance, profile
 from rods.calls import Call
-from rods.daemon.authors.base import Judgement, with_blanks, without_empty_turns
+from rods.daemon.authors.base import Judgement, Rejection, with_blanks, without_empty_turns
 from rods.errors import InfrastructureError
 from rods.faults import PATCHABLE, Defect, ErrorType
 from rods.gates import check
@@ -444,6 +444,16 @@ async def test_what_a_judge_holds_against_calls_blocks_the_functions_of_their_tu
     first, *_ = who.arguments("judge")
     (last,) = who.arguments("plan")[-1]
     assert last.blocked == set(first[1].functions(None if turn is None else [turn]))
+
+
+async def test_a_fault_of_a_turn_asked_in_vain_blocks_what_the_next_one_calls() -> None:
+    judgement = Judgement("odd", (Defect("gt_unfixable", "odd", 0),))
+    who = listening(await steady(seed()), judge=lambda *_: judgement)
+    await Bench(settings(pipeline={"attempts": 1})).write(seed(), who)
+    made = who.arguments("judge")[0][1]
+    draft = replace(made, turns=((), *made.turns))
+    cause = Rejection.by_judge("judge", judgement, draft, None).cause
+    assert cause is not None and cause.functions == tuple(draft.functions([1]))
 
 
 @pytest.mark.parametrize(("writes", "blocked"), [("llm", set()), ("procedural", {"move_event"})])
