@@ -196,10 +196,12 @@ def _found(result: Mapping[str, Any] | None) -> str:
     if not result["starts"]:
         return f"does not start ({result['day']})"
     verdicts = list(result["verdicts"].values())
-    count = len(result["faults"])
+    cut = [fault for fault in result["faults"] if "cut short after" in fault]
+    count = len(result["faults"]) - len(cut)
     faults = "no fault" if not count else "1 fault" if count == 1 else f"{count} faults"
     worked = f"{verdicts.count('worked')} of {len(verdicts)} tools worked"
-    return f"{faults}, {worked}, {result['seconds']} s ({result['day']})"
+    time_taken = f"cut at {result['seconds']} s" if cut else f"{result['seconds']} s"
+    return f"{faults}, {worked}, {time_taken} ({result['day']})"
 
 
 def main() -> None:
