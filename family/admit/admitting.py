@@ -16,7 +16,7 @@ from rods.daemon.authors.base import NO_CALLS
 from rods.daemon.compute import Compute, GateCheck, compute_of
 from rods.environments.base import Environment
 from rods.errors import InfrastructureError
-from rods.family.admit.judging import judge
+from rods.family.admit.task_faults import judge
 from rods.faults import Reason, Reasons
 from rods.functions import named_function
 from rods.gates.similarity import DuplicateIndex, held_out_index

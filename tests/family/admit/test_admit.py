@@ -26,7 +26,7 @@ from rods.daemon.compute import GateCheck
 from rods.environments.base import Environment, reference
 from rods.errors import EXIT_FAILED, EXIT_OK, EXIT_REFUSED, EXIT_USER
 from rods.family.admit.admitting import JUDGE
-from rods.family.admit.judging import judge
+from rods.family.admit.task_faults import judge
 from rods.gates import check
 from rods.gates.similarity import SimilarityIndex
 from rods.tasks import Task, read_tasks, task_lines, write_task_file
