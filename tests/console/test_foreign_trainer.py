@@ -474,7 +474,7 @@ def test_a_policy_that_another_program_trains_is_called_that(tmp_path: Path) -> 
     refused = {
         "another program trains the policy of this run → start it, and `rods-daemon RUN` beside "
         "it": train(path),
-        "the policy's weights are with the program that trains it → serve them and score": rods(
+        "the policy's weights are with the program that trains it → `rods trainer score": rods(
             "trainer", "score", path
         ),
     }
