@@ -61,7 +61,6 @@ class Provides(TypedDict, total=False):
     step_fields: Mapping[str, Shape | str]
     step_folds: Callable[[Config], StepFold | None]
     tables: Callable[[Path], Iterable[JsonMapping]]
-    task_readers: str
     task_sources: Callable[[Run, bool], TaskSource]
     training_verbs: Mapping[str, tuple[str, str]]
     verbs: Mapping[str, tuple[str, ...]]

@@ -9,16 +9,12 @@ from typing import TYPE_CHECKING, Literal
 from rods.config import Data
 from rods.environments import registry
 from rods.errors import UserError
-from rods.extension import Door
 from rods.functions import named_function
 from rods.tasks import AnyTask, read_tasks
 
 if TYPE_CHECKING:
     from rods.worlds.desk.generator import Size
 
-# `package.module:function` of an environment, a record in another form, and the provenance of the
-# task that it makes. It raises ValueError where that is none, and what the world raises
-TASK_READERS: Door[str] = Door("task_readers")
 REGIONS: 'dict[str, Size | Literal["regions"]]' = {
     "desk-regions": "regions",
     "desk-regions-rare": "regions",

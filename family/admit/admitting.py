@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from rods.canonical import JsonObject
 from rods.config import Config
@@ -18,11 +18,9 @@ from rods.environments.base import Environment
 from rods.errors import InfrastructureError
 from rods.family.admit.task_faults import judge
 from rods.faults import Reason, Reasons
-from rods.functions import named_function
 from rods.gates.similarity import DuplicateIndex, held_out_index
 from rods.tasks import AnyTask
 from rods.worlds.checking.task_files import record_faults, task_records
-from rods.worlds.sources import TASK_READERS
 
 TOGETHER = 256  # lines that workers have at a time
 JUDGE = f"{judge.__module__}:{judge.__name__}"
@@ -84,17 +82,10 @@ class Admitting:
         read."""
         for number, _, record, broken in task_records(file):
             line = Line(number)
-            ours = isinstance(record, dict) and not record.keys().isdisjoint(("goal", "user"))
-            if faults := broken or (record_faults(record) if ours else []):
+            if faults := broken or record_faults(record):
                 line.reasons["record"] = [Reason(f"{where} {what}") for where, what, _ in faults]
             else:
-                try:
-                    line.task = self._task(record, ours, f"{file.name}:{number}")
-                except InfrastructureError as error:
-                    line.reasons["lost"] = [Reason(str(error))]
-                except Exception as error:  # noqa: BLE001
-                    # a world may raise anything, and one line never ends the rest
-                    line.reasons["record"] = [Reason(str(error))]
+                line.task = AnyTask.from_json(record)
             yield line
 
     async def judged(self, lines: Iterator[Line]) -> list[Line]:
@@ -111,21 +102,6 @@ class Admitting:
             if line.task and self.config.gates.duplicates and line.verdict == "accepted":
                 line.reasons["duplicates"] = [*map(Reason, neighbours.admit(line.task))]
         return done
-
-    def _task(self, record: Any, ours: bool, source: str) -> AnyTask:
-        """The task of a record, which is sound where it is in our form. Raises what readers and
-        worlds do."""
-        if ours:
-            return AnyTask.from_json(record)
-        why = ValueError("it is in no form that is known")
-        for reader in TASK_READERS:
-            read = named_function(reader, where="task_readers")
-            try:
-                task: AnyTask = read(self.environment, record, {"source": source})
-                return task
-            except ValueError as error:
-                why = error
-        raise why
 
     async def _judge(self, line: Line, worker: Compute | AttemptWorker) -> None:
         task = line.task

@@ -52,7 +52,7 @@ def admit(
     one is not accepted.
 
     Args:
-        tasks: JSON lines, a task each, or a logged conversation.
+        tasks: JSON lines, a task each.
         into: A run: what is accepted waits there for the next merge, as variants do.
         whose: Whose they are, for their provenance; else the name of the file.
         config: Gates, the policy's context, guarded benchmarks and the number of processes

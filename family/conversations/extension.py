@@ -1,4 +1,4 @@
-"""What logged conversations add to the core: a verb, and a reader of tasks."""
+"""What logged conversations add to the core: a verb."""
 
 from typing import TYPE_CHECKING
 
@@ -6,12 +6,11 @@ if TYPE_CHECKING:
     from rods.family.provides import Provides
 
 PROVIDES: "Provides" = {
-    "task_readers": "rods.family.conversations.replaying:read_task",
     "verbs": {
         "data import": ("", "Make tasks of what others have."),
         "data import chats": (
             "rods.family.conversations.verbs:import_chats",
             "Make tasks of logged conversations, whose calls are replayed in a world.",
         ),
-    },
+    }
 }

@@ -9,16 +9,11 @@ import orjson
 
 from rods.canonical import JsonMapping
 from rods.environments.base import Environment, Result, reference, value_of
-from rods.family.conversations.logged import Conversation, LoggedCall, Unreadable, read
+from rods.family.conversations.logged import Conversation, LoggedCall, Unreadable
 from rods.gates.ground_truth import unheld
 from rods.tasks import Task
 
 SHOWN = 3  # differences of one result
-
-
-def read_task(environment: Environment, record: Any, provenance: JsonMapping) -> Task:
-    """The task of a record with a conversation. Raises as `read` and `task_of`."""
-    return task_of(environment, read(record), None, provenance)
 
 
 def task_of(

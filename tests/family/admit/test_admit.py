@@ -10,7 +10,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pytest
 
 from rods.buffers.audit.verify import verify
@@ -33,7 +32,6 @@ from rods.tasks import Task, read_tasks, task_lines, write_task_file
 from tests.daemon.runs import Daemon, Trainer, make_run, until
 from tests.environments import desk_tasks, load
 from tests.family.admit import worlds
-from tests.parts import GONE
 
 GATES = Gates(profile=False)
 
@@ -155,18 +153,6 @@ def test_a_file_of_sound_tasks_is_accepted(
     printed = json.loads(capsys.readouterr().out)
     assert code == EXIT_OK and {line["verdict"] for line in lines} == {"accepted"}
     assert printed["verdicts"] == {"accepted": 2} and printed["kinds"] == {}
-
-
-@pytest.mark.skipif("conversations" in GONE, reason="nothing reads conversations")
-def test_logged_conversations_are_tasks_too(tmp_path: Path) -> None:
-    from tests.family.conversations.logs import openai
-
-    file = tmp_path / "chats.jsonl"
-    lost = openai(sound(1)[0]) | {"state": {}}
-    file.write_bytes(b"\n".join(map(orjson.dumps, [openai(sound(1)[0]), lost])))
-    code, lines = admit("desk", file)
-    assert code == EXIT_FAILED
-    assert [line["kinds"] for line in lines] == [[], ["record"]]
 
 
 def test_what_is_given_or_held_out_is_not_admitted_again(tmp_path: Path) -> None:
