@@ -16,7 +16,14 @@ Record = JsonMapping
 # What the trace of an episode gives (rods/episode/rewards.py), and what a group may be scored by: a
 # `value` is a number that a trainer of one's own gives a whole rollout.
 EpisodeReward = Literal[
-    "progress", "binary", "format", "format_codes", "progress_format", "toolrl", "rubric"
+    "progress",
+    "binary",
+    "format",
+    "format_codes",
+    "progress_format",
+    "toolrl",
+    "exact_calls",
+    "rubric",
 ]
 RewardKind = EpisodeReward | Literal["value"]
 REWARD_KINDS: tuple[RewardKind, ...] = (*get_args(EpisodeReward), "value")
@@ -65,7 +72,8 @@ class Rollout:
     expected: int
     binary: int  #: 1 where all is resolved (of a `value`: the highest), else 0
     #: the form of its replies, by a format reward that follows from the kind of reward: 0 to 1 with
-    #: `progress_format` and `toolrl`, else 0 to 2; 0 where a trainer of one's own gives none
+    #: `progress_format`, `toolrl` and `exact_calls`, else 0 to 2; 0 where a trainer of one's own
+    #: gives none
     format: float
     reward: float | None  #: what was trained on; null where it must not count (infrastructure)
     #: `step_limit`: too many replies in a turn; `length`, `context`: cut; `infrastructure`: the

@@ -15,7 +15,11 @@
   truth: shared names over all names, plus for each pair of one tool shared over all names of
   arguments and the number of equal arguments; S = 1 + calls + arguments of the ground truth. What
   episodes of several turns need is ours: R and S are summed over turns, a turn that was never
-  reached has R = 0, and one where no call is right has S = 1, and R = 1 if none was made."""
+  reached has R = 0, and one where no call is right has S = 1, and R = 1 if none was made.
+- exact_calls (Tool-N1, arXiv 2505.00024, a baseline of 001 §3.3), 0 or 1: 1 where no reply was
+  malformed and the calls of every turn are those of its ground truth, in whatever order, with equal
+  arguments and none besides. The source judges one reply; all turns of an episode are ours. Calls
+  are compared as they were written: one that was refused and repeated makes a turn wrong."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -23,7 +27,7 @@ from dataclasses import replace
 from itertools import zip_longest
 
 from rods.calls import Call
-from rods.episode.engine import StepTrace, Trace
+from rods.episode.engine import StepTrace, Trace, TurnTrace
 from rods.faults import BREAKS_DOCUMENT, CUT_ENDS, WRONG_ARGUMENTS
 
 Truth = Sequence[Sequence[Call]]  # the ground truth of the turns that the policy was to play
@@ -74,18 +78,43 @@ def _steps(trace: Trace) -> list[StepTrace]:
 
 def toolrl(trace: Trace, truth: Truth) -> float:
     """ToolRL's reward, in [−3, 4]."""
-    if len(truth) != trace.expected:
-        raise ValueError(
-            f"the reward toolrl needs the ground truth of {trace.expected} turns, not of "
-            f"{len(truth)}"
-        )
+    _check(trace, truth, "toolrl")
     matched = most = 0.0
     for turn, expected in zip_longest(trace.turns, truth):
         if turn is not None:
-            matched += _matched([call for step in turn.steps for call in step.calls], expected)
+            matched += _matched(_calls(turn), expected)
         most += 1 + len(expected) + sum(len(call.arguments) for call in expected)
     form = float(well_formed(trace) == 1.0)
     return form + 6 * matched / most - 3
+
+
+def exact_calls(trace: Trace, truth: Truth) -> float:
+    """Tool-N1's reward, 0 or 1."""
+    _check(trace, truth, "exact_calls")
+    reached = len(trace.turns) == len(truth) and well_formed(trace) == 1.0
+    return float(reached and all(map(_equal, map(_calls, trace.turns), truth)))
+
+
+def _equal(calls: Sequence[Call], expected: Sequence[Call]) -> bool:
+    """Whether both hold the same calls, in whatever order."""
+    left = list(calls)
+    for call in expected:
+        if call not in left:
+            return False
+        left.remove(call)
+    return not left
+
+
+def _check(trace: Trace, truth: Truth, kind: str) -> None:
+    if len(truth) != trace.expected:
+        raise ValueError(
+            f"the reward {kind} needs the ground truth of {trace.expected} turns, not of "
+            f"{len(truth)}"
+        )
+
+
+def _calls(turn: TurnTrace) -> list[Call]:
+    return [call for step in turn.steps for call in step.calls]
 
 
 def _matched(calls: Sequence[Call], expected: Sequence[Call]) -> float:

@@ -5,7 +5,7 @@ is no other way in.
   task *has*, so an episode that was cut after one good turn does not score 1. Where an episode is
   judged as a whole, its checks count in place of turns, or the points that a rubric gives.
 - binary: every expected turn was resolved.
-- format, format_codes, toolrl: of the form of replies and of their calls
+- format, format_codes, toolrl, exact_calls: of the form of replies and of their calls
   (rods.episode.form_rewards).
 - progress_format (000 §4.3, the baseline of direct GRPO), range 0–1: 0.9 · progress + 0.1 · (N −
   malformed)/N, the first term of eq. 1.
@@ -16,7 +16,14 @@ from collections.abc import Callable, Mapping
 
 from rods.canonical import frozen
 from rods.episode.engine import Trace
-from rods.episode.form_rewards import Truth, format_codes, format_reward, toolrl, well_formed
+from rods.episode.form_rewards import (
+    Truth,
+    exact_calls,
+    format_codes,
+    format_reward,
+    toolrl,
+    well_formed,
+)
 from rods.observations import EpisodeReward, Rollout
 
 PROGRESS_SHARE = 0.9  # of progress_format; the rest is the format's (000 §4.3)
@@ -67,10 +74,11 @@ REWARDS: Mapping[EpisodeReward, Reward] = {
         well_formed,
     ),
     "toolrl": Reward((-3.0, 4.0), toolrl, well_formed),
+    "exact_calls": Reward((0.0, 1.0), exact_calls, well_formed),
     "rubric": Reward((-1.0, 1.0), lambda trace, truth: 2 * progress(trace) - 1),
 }
 # kinds that need ground-truth calls
-COMPARES_CALLS: frozenset[EpisodeReward] = frozenset({"toolrl"})
+COMPARES_CALLS: frozenset[EpisodeReward] = frozenset({"toolrl", "exact_calls"})
 RANGES: Mapping[EpisodeReward, tuple[float, float]] = {
     kind: reward.range for kind, reward in REWARDS.items()
 }

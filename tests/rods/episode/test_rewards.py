@@ -145,3 +145,36 @@ def test_toolrl_counts_turns_that_were_never_reached_and_malformed_text():
     assert score(cut, "toolrl", ((F,), (G,))).reward == pytest.approx(0 + 6 * 4 / (4 + 3) - 3)
     with pytest.raises(ValueError, match="needs the ground truth of 2 turns, not of 0"):
         score(cut, "toolrl")
+
+
+@pytest.mark.parametrize(
+    ("made", "truth", "reward"),
+    [
+        ([F, G], [F, G], 1.0),
+        ([G, F], [F, G], 1.0),
+        ([Call("f", {"b": 2, "a": 1})], [F], 1.0),
+        ([], [], 1.0),
+        ([Call("f", {"a": 1, "b": 9})], [F], 0.0),
+        ([F, F], [F], 0.0),
+        ([F], [F, F], 0.0),
+        ([F, G], [F], 0.0),
+        ([], [F], 0.0),
+        ([F], [], 0.0),
+    ],
+)
+def test_exact_calls_are_those_of_the_ground_truth_and_none_besides(made, truth, reward):
+    steps = (StepTrace("text", tuple(made), tuple(OK for _ in made)), StepTrace("done"))
+    trace = Trace("id", (TurnTrace(steps, YES),), "finished", 1)
+    assert score(trace, "exact_calls", (truth,)).reward == reward
+
+
+def test_exact_calls_need_every_turn_and_no_malformed_reply():
+    turn = TurnTrace((StepTrace("text", (F,), (OK,)), StepTrace("done")), YES)
+    bad = TurnTrace((*turn.steps, StepTrace("?", error="bad")), YES)
+    both = ((F,), (F,))
+    assert score(Trace("id", (turn, turn), "finished", 2), "exact_calls", both).reward == 1.0
+    assert score(Trace("id", (turn,), "step_limit", 2), "exact_calls", both).reward == 0.0
+    assert score(Trace("id", (turn, bad), "finished", 2), "exact_calls", both).reward == 0.0
+    assert score(Trace("id", (turn,), "finished", 2), "exact_calls", ((F,), ())).reward == 0.0
+    with pytest.raises(ValueError, match="exact_calls needs the ground truth of 2 turns, not of 0"):
+        score(Trace("id", (turn, turn), "finished", 2), "exact_calls")
