@@ -94,6 +94,9 @@ class Rollout:
     #: its replies in all turns (000 Appendix F.1: *interaction rounds*); absent where the trainer
     #: gives none
     replies: int | None = None
+    #: with the rewards `format` and `format_codes`: what of `format` the calls have earned, 0 to 1
+    #: (000 Fig. 5a: *tool call reward*); the rest is the replies' (*format reward*)
+    call_format: float | None = None
 
     @property
     def valid(self) -> bool:
@@ -107,6 +110,7 @@ class Rollout:
             labels=list(self.labels) or None,
             calling=self.calling,
             replies=self.replies,
+            call_format=self.call_format,
         )
 
     @staticmethod
@@ -117,6 +121,7 @@ class Rollout:
         end = record.get("end")
         reward = record.get("reward")
         advantage = record.get("advantage")
+        calls = record.get("call_format")
         if advantage is not None and not abs(_number(advantage, "advantage")) <= LARGEST:
             raise ValueError(
                 f"an advantage of {advantage}; it must lie between -{LARGEST:g} and {LARGEST:g}"
@@ -137,6 +142,7 @@ class Rollout:
             added=added_fields(record),
             calling=_count(record, "calling", expected),
             replies=_count(record, "replies"),
+            call_format=None if calls is None else _number(calls, "call_format"),
         )
 
 

@@ -31,6 +31,7 @@ from rods.episode.engine import StepTrace, Trace, TurnTrace
 from rods.faults import BREAKS_DOCUMENT, CUT_ENDS, WRONG_ARGUMENTS
 
 Truth = Sequence[Sequence[Call]]  # the ground truth of the turns that the policy was to play
+Terms = tuple[float, float]  # what replies and what calls have earned by their form, in [0, 1] each
 
 
 def well_formed(trace: Trace) -> float:
@@ -40,31 +41,31 @@ def well_formed(trace: Trace) -> float:
     return sum(step.error is None for step in steps) / len(steps) if steps else 0.0
 
 
-def format_reward(trace: Trace) -> float:
-    """000 eq. 1–2, in [0, 2]."""
+def format_reward(trace: Trace) -> Terms:
+    """000 eq. 1–2."""
     steps = _steps(trace)
     results = [result for step in steps for result in step.results]
     if not results:
-        return 0.0
+        return 0.0, 0.0
     malformed = sum(step.error is not None for step in steps)
     wrong = sum(result.error in WRONG_ARGUMENTS for result in results)
     correct = sum(result.error not in BREAKS_DOCUMENT for result in results)
     tools = correct / (correct + wrong) if correct + wrong else 0.0
-    return (len(steps) - malformed) / len(steps) + tools
+    return (len(steps) - malformed) / len(steps), tools
 
 
-def format_codes(trace: Trace) -> float:
-    """004 Appendix H, in [0, 2]."""
+def format_codes(trace: Trace) -> Terms:
+    """004 Appendix H."""
     steps = _steps(trace)
     calling = [step for step in steps if step.results or step.in_call]
     if not calling:
-        return 0.0
+        return 0.0, 0.0
     malformed = sum(step.error is not None and not step.in_call for step in steps)
     valid = sum(
         not step.in_call and all(result.error is None for result in step.results)
         for step in calling
     )
-    return (len(steps) - malformed) / len(steps) + valid / len(calling)
+    return (len(steps) - malformed) / len(steps), valid / len(calling)
 
 
 def _steps(trace: Trace) -> list[StepTrace]:

@@ -4,9 +4,11 @@ it names are played, scored and trained on."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 import tomli_w
 
@@ -15,6 +17,7 @@ from rods.buffers.run.run import Run
 from rods.buffers.state import RunState
 from rods.config import read_config, read_values
 from rods.errors import EXIT_OK
+from rods.observations import FORMAT_REWARDS, Rollout
 from rods.trainer.main import run
 from tests.trainer.nano_parts import saved
 
@@ -34,10 +37,18 @@ SMALL: dict[str, dict[str, Any]] = {
     "rollouts": {
         "rollouts_per_task": 2,
         "max_steps": 2,
-        "max_reply_tokens": 8,
+        "max_reply_tokens": 32,
         "max_context_tokens": 4096,
     },
     "operation": {"threads": 1},
+}
+
+EARNED: dict[str, Callable[[Rollout], float]] = {  # by the kind of reward, of what is on record
+    "progress": lambda one: one.resolved / one.expected,
+    "binary": lambda one: float(one.binary),
+    "progress_format": lambda one: 0.9 * one.resolved / one.expected + 0.1 * one.format,
+    "format": lambda one: one.format,
+    "format_codes": lambda one: one.format,
 }
 
 
@@ -63,6 +74,14 @@ def shrunk(file: Path, model: Path) -> dict[str, Any]:
     return values
 
 
+def brief(folder: Path) -> Path:
+    """A model of random weights, every other token of which ends a reply: most replies are words
+    that are no calls, and none is cut."""
+    config = saved(folder) / "generation_config.json"
+    config.write_text(orjson.dumps({"eos_token_id": list(range(0, 400, 2))}).decode())
+    return folder
+
+
 def needing(name: str) -> Any:
     """`name`, for a test of the recipe, which may show feedback or need SEAL."""
     text = str(read_values(FILES[name]))
@@ -77,7 +96,7 @@ def needing(name: str) -> Any:
 def test_a_recipe_trains_with_a_small_model_in_the_place_of_its_own(
     name: str, tmp_path: Path
 ) -> None:
-    values = shrunk(FILES[name], saved(tmp_path / "policy"))
+    values = shrunk(FILES[name], brief(tmp_path / "policy"))
     (tmp_path / "c.toml").write_text(tomli_w.dumps(values), encoding="utf-8")
     assert run([str(tmp_path / "run"), "--config", str(tmp_path / "c.toml")]) == EXIT_OK
     opened = Run.open(tmp_path / "run")
@@ -91,5 +110,10 @@ def test_a_recipe_trains_with_a_small_model_in_the_place_of_its_own(
         for group in step.groups:
             assert group.reward == stage["reward"]
             assert (group.interface != "identity") == bool(shown)
-            assert all(rollout.end != "infrastructure" for rollout in group.rollouts)
+            for rollout in group.rollouts:
+                assert rollout.valid and rollout.reward is not None
+                of_form = group.reward in FORMAT_REWARDS
+                assert (rollout.call_format is not None) == of_form
+                if group.reward in EARNED:
+                    assert rollout.reward == pytest.approx(EARNED[group.reward](rollout))
     assert not verify(opened.path).problems

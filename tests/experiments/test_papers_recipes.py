@@ -1,5 +1,6 @@
 """The recipes of 000's and 002's tables and figures differ from the run that they are compared with
-in what their rows name, and in nothing else."""
+in what their rows name, and in nothing else; tests/experiments/test_dry_runs.py reads the logs of
+each."""
 
 from __future__ import annotations
 

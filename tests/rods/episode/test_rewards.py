@@ -6,7 +6,7 @@ from rods.calls import Call
 from rods.environments.base import Result
 from rods.episode.engine import StepTrace, Trace, TurnTrace, Verdict
 from rods.episode.rewards import RANGES, REWARDS, score
-from rods.observations import REWARD_KINDS
+from rods.observations import REWARD_KINDS, Rollout
 
 OK = Result("ok")
 REFUSED = Result("no", error="tool")
@@ -67,8 +67,24 @@ def test_infrastructure_failures_have_no_reward_under_any_kind():
 )
 def test_format_rewards(steps, format_reward, codes):
     episode = trace((steps, YES))
-    assert score(episode, "format").reward == format_reward
-    assert score(episode, "format_codes").reward == codes
+    for rollout, earned in (
+        (score(episode, "format"), format_reward),
+        (score(episode, "format_codes"), codes),
+    ):
+        assert rollout.reward == rollout.format == earned
+        assert rollout.call_format is not None and 0 <= rollout.call_format <= 1
+        assert Rollout.from_json(rollout.as_json()) == rollout
+    assert score(episode, "progress").call_format is None
+
+
+def test_what_replies_and_what_calls_earned_by_their_form_are_kept_apart():
+    episode = trace(([step(OK, WRONG), step(error="bad")], NO))
+    of_arguments = score(episode, "format")
+    of_codes = score(episode, "format_codes")
+    assert (of_arguments.format, of_arguments.call_format) == (0.5 + 0.5, 0.5)
+    assert (of_codes.format, of_codes.call_format) == (0.5 + 0.0, 0.0)
+    mute = score(trace(([step()], NO)), "format")
+    assert (mute.format, mute.call_format) == (0.0, 0.0)
 
 
 @pytest.mark.parametrize("end", ["length", "context"])
