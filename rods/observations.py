@@ -16,7 +16,14 @@ Record = JsonMapping
 # What the trace of an episode gives (rods/episode/rewards.py), and what a group may be scored by: a
 # `value` is a number that a trainer of one's own gives a whole rollout.
 EpisodeReward = Literal[
-    "progress", "binary", "format", "format_codes", "progress_format", "toolrl", "rubric"
+    "progress",
+    "binary",
+    "format",
+    "format_codes",
+    "progress_format",
+    "toolrl",
+    "exact_calls",
+    "rubric",
 ]
 RewardKind = EpisodeReward | Literal["value"]
 REWARD_KINDS: tuple[RewardKind, ...] = (*get_args(EpisodeReward), "value")
@@ -65,7 +72,8 @@ class Rollout:
     expected: int
     binary: int  #: 1 where all is resolved (of a `value`: the highest), else 0
     #: the form of its replies, by a format reward that follows from the kind of reward: 0 to 1 with
-    #: `progress_format` and `toolrl`, else 0 to 2; 0 where a trainer of one's own gives none
+    #: `progress_format`, `toolrl` and `exact_calls`, else 0 to 2; 0 where a trainer of one's own
+    #: gives none
     format: float
     reward: float | None  #: what was trained on; null where it must not count (infrastructure)
     #: `step_limit`: too many replies in a turn; `length`, `context`: cut; `infrastructure`: the
@@ -86,6 +94,9 @@ class Rollout:
     #: its replies in all turns (000 Appendix F.1: *interaction rounds*); absent where the trainer
     #: gives none
     replies: int | None = None
+    #: with the rewards `format` and `format_codes`: what of `format` the calls have earned, 0 to 1
+    #: (000 Fig. 5a: *tool call reward*); the rest is the replies' (*format reward*)
+    call_format: float | None = None
 
     @property
     def valid(self) -> bool:
@@ -99,6 +110,7 @@ class Rollout:
             labels=list(self.labels) or None,
             calling=self.calling,
             replies=self.replies,
+            call_format=self.call_format,
         )
 
     @staticmethod
@@ -109,6 +121,7 @@ class Rollout:
         end = record.get("end")
         reward = record.get("reward")
         advantage = record.get("advantage")
+        calls = record.get("call_format")
         if advantage is not None and not abs(_number(advantage, "advantage")) <= LARGEST:
             raise ValueError(
                 f"an advantage of {advantage}; it must lie between -{LARGEST:g} and {LARGEST:g}"
@@ -129,6 +142,7 @@ class Rollout:
             added=added_fields(record),
             calling=_count(record, "calling", expected),
             replies=_count(record, "replies"),
+            call_format=None if calls is None else _number(calls, "call_format"),
         )
 
 

@@ -21,7 +21,9 @@ MODULE = re.compile(rf"(?<![\w/.-])((?:{ROOMS})(?:\.(?!NAME\b)[A-Za-z_]\w*)+)(?!
 LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
 FILE_ENDINGS = ("toml", "py", "md", "json", "jsonl", "txt")  # rods.toml is a file, no module
 # docs/training.md
-METRICS = ("rods/zone", "rods/pool", "rods/staging", "rods/label", "rods/turns", "rods/reward")
+METRICS = tuple(
+    f"rods/{name}" for name in ("zone", "pool", "staging", "label", "turns", "reward", "form")
+)
 
 
 def tracked(*patterns: str) -> list[Path]:

@@ -67,24 +67,36 @@ class Reporters(ExitStack):
 def gauges(log: TrainerLog) -> dict[str, float]:
     """For dashboards: zones, pool and staging, and of the last step that was written by `log` the
     mean `reward`, the share of each label (`label/<label>`), of turns with calls (`turns/calling`),
-    and the replies a turn (`turns/replies`); what is not known is left out."""
+    and the replies a turn (`turns/replies`); where form is rewarded, what replies and what calls
+    have earned (`form/replies`, `form/calls`); what is not known is left out."""
     groups = log.last_groups
     counts = label_counts(groups)
     turns = dynamics(groups)
     labels = {f"label/{label}": counts[label] / counts.total() for label in LABELS if counts}
-    rewards = [
-        rollout["reward"]
+    rollouts = [
+        rollout
         for group in groups
         for rollout in group["rollouts"]
         if rollout["reward"] is not None
     ]
+    formed = [
+        (rollout["format"], rollout["call_format"])
+        for rollout in rollouts
+        if "call_format" in rollout
+    ]
     means = {
-        "reward": math.fsum(rewards) / len(rewards) if rewards else None,
+        "reward": _mean([rollout["reward"] for rollout in rollouts]),
+        "form/replies": _mean([form - calls for form, calls in formed]),
+        "form/calls": _mean([calls for _, calls in formed]),
         "turns/calling": turns.calling_share,
         "turns/replies": turns.replies_a_turn,
     }
     present = {name: value for name, value in means.items() if value is not None}
     return {**log.state.gauges(), **labels, **present}
+
+
+def _mean(values: list[float]) -> float | None:
+    return math.fsum(values) / len(values) if values else None
 
 
 def _wandb(opened: ExitStack, run: Run, tag: str, step: int) -> Log:

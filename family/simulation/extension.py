@@ -36,14 +36,19 @@ DRAWN_SLOTS = Drawn()
 
 
 def _check(config: "Config") -> None:
+    from rods.episode.rewards import COMPARES_CALLS
+
     drawn = config.source.drawn
     batch = config.training.batch_tasks
     slots = DRAWN_SLOTS.slots(config)
     if 0 < drawn < 1 and not 0 < slots < batch:
         what = f"source.drawn = {drawn} of training.batch_tasks = {batch} is {slots} drawn tasks"
         raise ValueError(f"{what}: give a share that leaves both some, or 0 or 1")
-    if drawn and any(stage.reward == "toolrl" for stage in config.curriculum.stages):
-        raise ValueError("the reward toolrl needs ground truth, which drawn tasks do not have")
+    for stage in config.curriculum.stages if drawn else ():
+        if stage.reward in COMPARES_CALLS:
+            raise ValueError(
+                f"the reward {stage.reward} needs ground truth, which drawn tasks do not have"
+            )
     if drawn == 1 and config.pool.static:
         raise ValueError(
             "pool.static waits for visits to the pool, and with source.drawn = 1 none is made"

@@ -15,7 +15,11 @@
   truth: shared names over all names, plus for each pair of one tool shared over all names of
   arguments and the number of equal arguments; S = 1 + calls + arguments of the ground truth. What
   episodes of several turns need is ours: R and S are summed over turns, a turn that was never
-  reached has R = 0, and one where no call is right has S = 1, and R = 1 if none was made."""
+  reached has R = 0, and one where no call is right has S = 1, and R = 1 if none was made.
+- exact_calls (Tool-N1, arXiv 2505.00024, a baseline of 001 §3.3), 0 or 1: 1 where no reply was
+  malformed and the calls of every turn are those of its ground truth, in whatever order, with equal
+  arguments and none besides. The source judges one reply; all turns of an episode are ours. Calls
+  are compared as they were written: one that was refused and repeated makes a turn wrong."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -23,10 +27,11 @@ from dataclasses import replace
 from itertools import zip_longest
 
 from rods.calls import Call
-from rods.episode.engine import StepTrace, Trace
+from rods.episode.engine import StepTrace, Trace, TurnTrace
 from rods.faults import BREAKS_DOCUMENT, CUT_ENDS, WRONG_ARGUMENTS
 
 Truth = Sequence[Sequence[Call]]  # the ground truth of the turns that the policy was to play
+Terms = tuple[float, float]  # what replies and what calls have earned by their form, in [0, 1] each
 
 
 def well_formed(trace: Trace) -> float:
@@ -36,31 +41,31 @@ def well_formed(trace: Trace) -> float:
     return sum(step.error is None for step in steps) / len(steps) if steps else 0.0
 
 
-def format_reward(trace: Trace) -> float:
-    """000 eq. 1–2, in [0, 2]."""
+def format_reward(trace: Trace) -> Terms:
+    """000 eq. 1–2."""
     steps = _steps(trace)
     results = [result for step in steps for result in step.results]
     if not results:
-        return 0.0
+        return 0.0, 0.0
     malformed = sum(step.error is not None for step in steps)
     wrong = sum(result.error in WRONG_ARGUMENTS for result in results)
     correct = sum(result.error not in BREAKS_DOCUMENT for result in results)
     tools = correct / (correct + wrong) if correct + wrong else 0.0
-    return (len(steps) - malformed) / len(steps) + tools
+    return (len(steps) - malformed) / len(steps), tools
 
 
-def format_codes(trace: Trace) -> float:
-    """004 Appendix H, in [0, 2]."""
+def format_codes(trace: Trace) -> Terms:
+    """004 Appendix H."""
     steps = _steps(trace)
     calling = [step for step in steps if step.results or step.in_call]
     if not calling:
-        return 0.0
+        return 0.0, 0.0
     malformed = sum(step.error is not None and not step.in_call for step in steps)
     valid = sum(
         not step.in_call and all(result.error is None for result in step.results)
         for step in calling
     )
-    return (len(steps) - malformed) / len(steps) + valid / len(calling)
+    return (len(steps) - malformed) / len(steps), valid / len(calling)
 
 
 def _steps(trace: Trace) -> list[StepTrace]:
@@ -74,18 +79,43 @@ def _steps(trace: Trace) -> list[StepTrace]:
 
 def toolrl(trace: Trace, truth: Truth) -> float:
     """ToolRL's reward, in [−3, 4]."""
-    if len(truth) != trace.expected:
-        raise ValueError(
-            f"the reward toolrl needs the ground truth of {trace.expected} turns, not of "
-            f"{len(truth)}"
-        )
+    _check(trace, truth, "toolrl")
     matched = most = 0.0
     for turn, expected in zip_longest(trace.turns, truth):
         if turn is not None:
-            matched += _matched([call for step in turn.steps for call in step.calls], expected)
+            matched += _matched(_calls(turn), expected)
         most += 1 + len(expected) + sum(len(call.arguments) for call in expected)
     form = float(well_formed(trace) == 1.0)
     return form + 6 * matched / most - 3
+
+
+def exact_calls(trace: Trace, truth: Truth) -> float:
+    """Tool-N1's reward, 0 or 1."""
+    _check(trace, truth, "exact_calls")
+    reached = len(trace.turns) == len(truth) and well_formed(trace) == 1.0
+    return float(reached and all(map(_equal, map(_calls, trace.turns), truth)))
+
+
+def _equal(calls: Sequence[Call], expected: Sequence[Call]) -> bool:
+    """Whether both hold the same calls, in whatever order."""
+    left = list(calls)
+    for call in expected:
+        if call not in left:
+            return False
+        left.remove(call)
+    return not left
+
+
+def _check(trace: Trace, truth: Truth, kind: str) -> None:
+    if len(truth) != trace.expected:
+        raise ValueError(
+            f"the reward {kind} needs the ground truth of {trace.expected} turns, not of "
+            f"{len(truth)}"
+        )
+
+
+def _calls(turn: TurnTrace) -> list[Call]:
+    return [call for step in turn.steps for call in step.calls]
 
 
 def _matched(calls: Sequence[Call], expected: Sequence[Call]) -> float:

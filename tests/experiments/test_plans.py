@@ -1,5 +1,5 @@
-"""Every recipe of 004's tables, and what else trains large models, on one GPU and on eight GPUs of
-80 GB that share the policy: it fits, or `rods plan` says what does not."""
+"""Every recipe of the papers' tables, and what else trains large models, on one GPU and on eight
+GPUs of 80 GB that share the policy: it fits, or `rods plan` says what does not."""
 
 from __future__ import annotations
 
@@ -18,14 +18,18 @@ from tests.experiments.test_training import FOLDER, GPU, MODELS, ROOM, model_fol
 EXPERIMENTS = FOLDER.parent
 RECIPES = {
     f"{file.parent.name}/{file.stem}": file
-    for name in ("ablations", "backbones", "training")
+    for name in ("ablations", "backbones", "environment-tuning", "seal", "training")
     for file in sorted((EXPERIMENTS / name).glob("*.toml"))
     if "warm-up" not in file.stem
+} | {
+    f"trustee/{name}": EXPERIMENTS / "trustee" / f"{name}.toml"
+    for name in ("qwen3-8b", "tool-n1", "toolrl")
 }
 # What trains all weights of billions of parameters needs eight GPUs: one cannot hold weights,
 # gradients, optimizer and reference policy in float32, 20 bytes a parameter. LoRA keeps the weights
 # whole on each GPU, which one holds; SmolLM2 needs no GPU at all.
 ONE = {"training/one-gpu", "training/environment-tuning"}
+ONE |= {name for name in RECIPES if name.startswith("environment-tuning/")}
 SMALL = {"training/cpu", "training/cpu-bfcl"}
 
 
@@ -53,6 +57,27 @@ def test_a_recipe_fits_one_gpu_or_eight_or_says_why_not(name: str, tmp_path: Pat
     else:
         kept = ("weights", "gradients", "optimizer", "reference policy")
         assert sum(one[purpose] for purpose in kept) > most, one
+
+
+@pytest.mark.slow
+@pytest.mark.needs("bfcl", "feedback")
+@pytest.mark.few("agents", "tool-n1")
+@pytest.mark.parametrize(
+    "name",
+    [name for name in RECIPES if name.startswith(("environment-tuning/", "seal/", "trustee/t"))],
+)
+def test_the_plan_of_a_baseline_or_an_ablation_prints(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    values: dict[str, Any] = read_values(RECIPES[name])
+    values["policy"]["model"] = str(model_folder(tmp_path, Path(values["policy"]["model"]).name))
+    written = tmp_path / "c.toml"
+    written.write_text(tomli_w.dumps(values), encoding="utf-8")
+    shared = ["--accelerate", str(FOLDER / "fsdp2.yaml")]
+    whole = name in ONE
+    assert rods(["plan", str(written), *([] if whole else shared)]) == EXIT_OK
+    printed = capsys.readouterr().out
+    assert f"processes: {1 if whole else 8}" in printed and "steps in the first epoch" in printed
 
 
 def test_training_rollouts_and_synthesis_share_eight_gpus(tmp_path: Path) -> None:

@@ -26,11 +26,13 @@ FILES = sorted(FOLDER.glob("*.toml"))
 README = (FOLDER / "README.md").read_text(encoding="utf-8")
 GPU = 80e9
 ROOM = 0.9  # of a GPU; the rest is for what the estimate does not count
+QWEN3_8B = (4096, 36, 32, 8, 128, 12_288, 151_936, False)
 LLAMA = (4096, 32, 32, 8, 128, 14_336, 128_256, False)
 # Sizes as the models' own config.json has them.
 MODELS = {
     "Qwen3-4B-Instruct-2507": (2560, 36, 32, 8, 128, 9728, 151_936, True),
     "Qwen2.5-7B-Instruct": (3584, 28, 28, 4, 128, 18_944, 152_064, False),
+    "Qwen3-8B": QWEN3_8B,
     "Qwen2.5-3B-Instruct": (2048, 36, 16, 2, 128, 11_008, 151_936, True),
     "Llama-3.1-8B-Instruct": LLAMA,
     "ToolACE-2-Llama-3.1-8B": LLAMA,

@@ -25,14 +25,14 @@ from rods.family.planning import plan
 from rods.family.planning.plan import launched
 from rods.family.simulation.settings import DRAWN
 from rods.trainer.main import run
-from tests.experiments.test_training import FOLDER as TRAINING, GPU, KEYS, ROOM
+from tests.experiments.test_training import FOLDER as TRAINING, GPU, KEYS, QWEN3_8B, ROOM
 from tests.family.simulation.conversations import ABLATIONS
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "trustee"
 README = (FOLDER / "README.md").read_text(encoding="utf-8")
 SIZES = {
-    "Qwen3-8B": (4096, 36, 32, 8, 128, 12_288, 151_936, False),
-    "Qwen3-8B-Base": (4096, 36, 32, 8, 128, 12_288, 151_936, False),
+    "Qwen3-8B": QWEN3_8B,
+    "Qwen3-8B-Base": QWEN3_8B,
     "Qwen3-4B": (2560, 36, 32, 8, 128, 9728, 151_936, True),
 }
 ROWS = ["", *re.findall(r"^\| (`\w+\.\w+ = .*?`) \|", README, re.M)]

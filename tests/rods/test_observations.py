@@ -108,7 +108,7 @@ def test_a_name_is_short_and_can_be_printed(name: str, value: Any) -> None:
 
 @pytest.mark.parametrize("value", [True, "1", [], {}, 10**400, -(10**400), 1e999, float("nan")])
 def test_a_reward_and_its_range_are_finite_numbers(value: Any) -> None:
-    for name in ("reward", "format", "advantage"):
+    for name in ("reward", "format", "advantage", "call_format"):
         with pytest.raises(ValueError, match=f"{name} (is|of)"):
             Rollout.from_json(PLAYED | {name: value})
     for bounds in ([0, value], [value, 1]):

@@ -78,6 +78,32 @@ def test_each_step_is_told_once_it_is_on_record(
     assert seen[2][2] == {"loss": 0.5}
 
 
+def test_what_replies_and_calls_earn_by_their_form_is_told_apart() -> None:
+    """000 Fig. 5a; a rollout that the machinery broke says nothing, nor one of another reward."""
+    form = {"labels": (), "expected": 1, "end": "finished"}
+    rollouts = [
+        {**form, "reward": 1.5, "format": 1.5, "call_format": 0.5},
+        {**form, "reward": 1.0, "format": 1.0, "call_format": 0.25},
+        {**form, "reward": None, "format": 0.0, "call_format": 0.0, "end": "infrastructure"},
+    ]
+    plain = [{**form, "reward": 1.0, "format": 2.0}]
+
+    class Log:
+        last_groups: Any = ()
+
+        class state:
+            @staticmethod
+            def gauges() -> dict[str, float]:
+                return {}
+
+    log: Any = Log()
+    log.last_groups = [{"reward": {"kind": "format"}, "rollouts": rollouts}]
+    found = reporters.gauges(log)
+    assert (found["form/replies"], found["form/calls"]) == (0.875, 0.375)
+    log.last_groups = [{"reward": {"kind": "progress"}, "rollouts": plain}]
+    assert reporters.gauges(log) == {"reward": 1.0}
+
+
 def test_a_tracker_that_is_not_there_is_refused_before_a_run_is_taken(tmp_path: Path) -> None:
     (tmp_path / "run.toml").write_text(
         CONFIG.replace("operation = {", 'operation = { report_to = ["trackio"],')

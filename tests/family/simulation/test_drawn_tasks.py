@@ -321,9 +321,12 @@ def test_a_trainer_from_outside_cannot_draw(copied: Path) -> None:
         ({"source": {"drawn": 0.01}}, "is 0 drawn tasks"),
         ({"source": {"drawn": 0.99}, "training": {"batch_tasks": 8}}, "is 8 drawn tasks"),
         ({"source": {"drawn": 1.0}, "pool": {"static": True}}, "source.drawn = 1 none is made"),
-        (
-            {"source": {"drawn": 1.0}, "curriculum": {"stages": [{"reward": "toolrl"}]}},
-            "needs ground truth",
+        *(
+            (
+                {"source": {"drawn": 1.0}, "curriculum": {"stages": [{"reward": kind}]}},
+                f"the reward {kind} needs ground truth",
+            )
+            for kind in ("toolrl", "exact_calls")
         ),
         ({"difficulty": {"hardest": ["luck"]}}, "should be 'tools', 'calls'"),
         (

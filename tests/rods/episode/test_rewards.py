@@ -6,7 +6,7 @@ from rods.calls import Call
 from rods.environments.base import Result
 from rods.episode.engine import StepTrace, Trace, TurnTrace, Verdict
 from rods.episode.rewards import RANGES, REWARDS, score
-from rods.observations import REWARD_KINDS
+from rods.observations import REWARD_KINDS, Rollout
 
 OK = Result("ok")
 REFUSED = Result("no", error="tool")
@@ -67,8 +67,24 @@ def test_infrastructure_failures_have_no_reward_under_any_kind():
 )
 def test_format_rewards(steps, format_reward, codes):
     episode = trace((steps, YES))
-    assert score(episode, "format").reward == format_reward
-    assert score(episode, "format_codes").reward == codes
+    for rollout, earned in (
+        (score(episode, "format"), format_reward),
+        (score(episode, "format_codes"), codes),
+    ):
+        assert rollout.reward == rollout.format == earned
+        assert rollout.call_format is not None and 0 <= rollout.call_format <= 1
+        assert Rollout.from_json(rollout.as_json()) == rollout
+    assert score(episode, "progress").call_format is None
+
+
+def test_what_replies_and_what_calls_earned_by_their_form_are_kept_apart():
+    episode = trace(([step(OK, WRONG), step(error="bad")], NO))
+    of_arguments = score(episode, "format")
+    of_codes = score(episode, "format_codes")
+    assert (of_arguments.format, of_arguments.call_format) == (0.5 + 0.5, 0.5)
+    assert (of_codes.format, of_codes.call_format) == (0.5 + 0.0, 0.0)
+    mute = score(trace(([step()], NO)), "format")
+    assert (mute.format, mute.call_format) == (0.0, 0.0)
 
 
 @pytest.mark.parametrize("end", ["length", "context"])
@@ -145,3 +161,36 @@ def test_toolrl_counts_turns_that_were_never_reached_and_malformed_text():
     assert score(cut, "toolrl", ((F,), (G,))).reward == pytest.approx(0 + 6 * 4 / (4 + 3) - 3)
     with pytest.raises(ValueError, match="needs the ground truth of 2 turns, not of 0"):
         score(cut, "toolrl")
+
+
+@pytest.mark.parametrize(
+    ("made", "truth", "reward"),
+    [
+        ([F, G], [F, G], 1.0),
+        ([G, F], [F, G], 1.0),
+        ([Call("f", {"b": 2, "a": 1})], [F], 1.0),
+        ([], [], 1.0),
+        ([Call("f", {"a": 1, "b": 9})], [F], 0.0),
+        ([F, F], [F], 0.0),
+        ([F], [F, F], 0.0),
+        ([F, G], [F], 0.0),
+        ([], [F], 0.0),
+        ([F], [], 0.0),
+    ],
+)
+def test_exact_calls_are_those_of_the_ground_truth_and_none_besides(made, truth, reward):
+    steps = (StepTrace("text", tuple(made), tuple(OK for _ in made)), StepTrace("done"))
+    trace = Trace("id", (TurnTrace(steps, YES),), "finished", 1)
+    assert score(trace, "exact_calls", (truth,)).reward == reward
+
+
+def test_exact_calls_need_every_turn_and_no_malformed_reply():
+    turn = TurnTrace((StepTrace("text", (F,), (OK,)), StepTrace("done")), YES)
+    bad = TurnTrace((*turn.steps, StepTrace("?", error="bad")), YES)
+    both = ((F,), (F,))
+    assert score(Trace("id", (turn, turn), "finished", 2), "exact_calls", both).reward == 1.0
+    assert score(Trace("id", (turn,), "step_limit", 2), "exact_calls", both).reward == 0.0
+    assert score(Trace("id", (turn, bad), "finished", 2), "exact_calls", both).reward == 0.0
+    assert score(Trace("id", (turn,), "finished", 2), "exact_calls", ((F,), ())).reward == 0.0
+    with pytest.raises(ValueError, match="exact_calls needs the ground truth of 2 turns, not of 0"):
+        score(Trace("id", (turn, turn), "finished", 2), "exact_calls")
