@@ -63,7 +63,8 @@ class Line:
             "kinds": self.kinds,
             "what": ", ".join([self.verdict, *self.kinds]),
             "evidence": [
-                f"{kind}: {'perhaps ' * reason.doubt}{reason}"
+                # what a world says may be no text that JSON can hold
+                f"{kind}: {'perhaps ' * reason.doubt}{reason}".encode(errors="replace").decode()
                 for kind, reasons in self.reasons.items()
                 for reason in reasons
             ],
@@ -86,7 +87,9 @@ class Admitting:
             line = Line(number)
             ours = isinstance(record, dict) and not record.keys().isdisjoint(("goal", "user"))
             if faults := broken or (record_faults(record) if ours else []):
-                line.reasons["record"] = [Reason(f"{where} {what}") for where, what, _ in faults]
+                line.reasons["record"] = [
+                    Reason(f"{where} {what}".strip()) for where, what, _ in faults
+                ]
             else:
                 try:
                     line.task = self._task(record, ours, f"{file.name}:{number}")

@@ -179,7 +179,7 @@ def test_rewards_are_taken_once_and_bad_ones_not_at_all(prompts: Path, tmp_path:
             ({name: [float("nan")]}, UserError, f"task {name}"),
             ({name: ["x"]}, UserError, f"task {name}"),
             ({name: ["1", "0"]}, UserError, "must be real number, not str"),
-            ({name: "10"}, UserError, f"task {name}"),  # type: ignore[dict-item]
+            ({name: "10"}, UserError, f"task {name}"),
             ([1.0], UserError, "rewards are a list"),  # type: ignore[list-item]
         ]
         for rewards, kind, words in refused:
