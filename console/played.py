@@ -35,7 +35,10 @@ def traces_of(file: Path, options: Sequence[str]) -> tuple[dict[str, list[Trace]
     with contextlib.redirect_stdout(sys.stderr):
         code = evaluate(["run", str(own), "--tasks", str(file), *options])
     if code:
-        stopped = RodsError(f"{own.name} is not played to its end, as said above")
+        stopped = RodsError(
+            f"{own} is not played to its end, as said above → mend that, or remove the folder to "
+            "begin anew with other options"
+        )
         stopped.exit_code = code
         raise stopped
     traces: dict[str, list[Trace]] = {}

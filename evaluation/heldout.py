@@ -7,6 +7,7 @@ removes its file has it scored again. Rollouts that ended as infrastructure fail
 in no mean. Every checkpoint of a run is scored on the same tasks with the same draws through the
 identity interface, so that differences are paired."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
@@ -111,15 +112,13 @@ def _files(path: Path) -> dict[int, Path]:
     """The files of live scores by their steps, in order; of the last attempt where several scored
     one."""
     live = starts_of(path).keeps
-    return {
-        step: file
-        for step, attempt, file in sorted(
-            (int(step), int(attempt), file)
-            for file in (path / runfolder.EVALUATION).glob("heldout_step_*.a*.jsonl")
-            for step, attempt in [file.stem.removeprefix("heldout_step_").split(".a")]
-        )
-        if live(attempt, step)
-    }
+    folder = path / runfolder.EVALUATION
+    names = (
+        re.fullmatch(r"heldout_step_(\d+)\.a(\d+)\.jsonl", file.name)
+        for file in folder.glob("heldout_step_*")
+    )
+    files = sorted((int(name[1]), int(name[2]), folder / name[0]) for name in names if name)
+    return {step: file for step, attempt, file in files if live(attempt, step)}
 
 
 def _card(run: Run, checkpoint: Checkpoint, count: int) -> cards.Card:
@@ -179,19 +178,17 @@ def _read(file: Path) -> tuple[list[JsonObject], cards.Card | None]:
         ]
         records = [record for record in lines if record.keys() != {"card"}]
         for record in records:
-            if (
-                not _lost(record)
-                and not 0 <= int(record["resolved"]) <= int(record["expected"]) > 0
-            ):
-                raise ValueError("no such number of turns")
-            hash((record["task"], record["type"]))
+            Rollout.from_json(record)
+            "".join((record["task"], record["type"], record["version"]))
+            sum((record["step"], record["attempt"], record.get("official", 0)))
+        card = {**(lines[-1].get("card") or {})} if lines else {}
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise UserError(
             f"holds a line that is no rollout ({error})",
             where=file,
             remedy="move the file aside and score again",
         ) from error
-    return records, lines[-1].get("card") if lines else None
+    return records, card or None
 
 
 def roll_out(

@@ -117,7 +117,8 @@ class Damage(CorruptLogError):
         super().__init__(
             f"damaged record: {why}",
             where=f"{part}, byte {offset}",
-            remedy=f"restore the file from a copy, or see what `rods recover {part.parent}` offers",
+            remedy=f"restore the file from a copy; of a run, see what `rods recover {part.parent}` "
+            "offers",
         )
 
 

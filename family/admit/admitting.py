@@ -61,7 +61,8 @@ class Line:
             "kinds": self.kinds,
             "what": ", ".join([self.verdict, *self.kinds]),
             "evidence": [
-                f"{kind}: {'perhaps ' * reason.doubt}{reason}"
+                # what a world says may be no text that JSON can hold
+                f"{kind}: {'perhaps ' * reason.doubt}{reason}".encode(errors="replace").decode()
                 for kind, reasons in self.reasons.items()
                 for reason in reasons
             ],
@@ -83,7 +84,9 @@ class Admitting:
         for number, _, record, broken in task_records(file):
             line = Line(number)
             if faults := broken or record_faults(record):
-                line.reasons["record"] = [Reason(f"{where} {what}") for where, what, _ in faults]
+                line.reasons["record"] = [
+                    Reason(f"{where} {what}".strip()) for where, what, _ in faults
+                ]
             else:
                 line.task = AnyTask.from_json(record)
             yield line

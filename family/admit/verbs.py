@@ -65,9 +65,14 @@ def admit(
         unchecked: Do not probe the world first; worlds that come with this package are never.
         trust: Run the code or the command of the world unconfined, whoever wrote it.
     """
-    target = out or tasks.with_suffix(".verdicts.jsonl")
-    if tasks.resolve() in {path.resolve() for path in (target, accepted) if path}:
-        raise UserError("would be written over", where=tasks, remedy="name another file")
+    target = out or tasks.parent / f"{tasks.stem}.verdicts.jsonl"
+    files = [path.resolve() for path in (tasks, target, accepted) if path]
+    for number, path in enumerate(files):
+        if path in files[:number]:
+            raise UserError("would be written over", where=path, remedy="name another file")
+        if number and (path.is_dir() or not path.parent.is_dir()):
+            remedy = "name a file, in a folder that is there"
+            raise UserError("cannot be written", where=path, remedy=remedy)
     run = Run.open(into) if into else None
     settings = (
         run.config if run else read_config(config) if config else Config(data=Data(tasks="none"))
@@ -90,6 +95,8 @@ def admit(
             report = check_environment(world, environments, islice(own, SAMPLE))
             faults = [Reason(str(fault)) for fault in report.faults]
         lines = asyncio.run(gate.judged(gate.read(tasks)))
+        if not lines:
+            raise UserError("holds no task", where=tasks, remedy="write one JSON object a line")
         for line in lines:
             line.reasons |= {"world": faults} if faults else {}
             if run and line.task and line.task.split != "train":
@@ -111,7 +118,9 @@ def admit(
         write_task_file(owned, accepted)
     if run:
         with closing(DaemonLog(run)) as log:
-            log.admitted(whose, owned)
+            # others may have staged the same since these were judged
+            staged = {task.id for task in _of_run(run, environment)}
+            log.admitted(whose, [task for task in owned if task.id not in staged])
     verdicts = Counter(line.verdict for line in lines)
     kinds = Counter(f"{line.verdict}: {kind}" for line in lines for kind in line.kinds)
     notes = twins.notes()

@@ -253,8 +253,8 @@ async def play(
             slots.ended(played)
 
     workers = [asyncio.create_task(worker()) for _ in range(min(in_flight, len(slots)))]
+    together = asyncio.gather(*workers)
     try:
-        together = asyncio.gather(*workers)
         # a signal's handler cannot set an event of the loop
         while not together.done() and not asked():
             await asyncio.wait([together], timeout=0.2)
@@ -263,7 +263,7 @@ async def play(
     finally:
         for running in workers:
             running.cancel()
-        await asyncio.gather(*workers, return_exceptions=True)
+        await asyncio.gather(together, *workers, return_exceptions=True)
     if slots and not asked():
         stopped["what they go on from was left out"] += len(slots)
     return stopped

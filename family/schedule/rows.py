@@ -13,7 +13,7 @@ them, is the trainer's business.
 An id is the column `id`, or a hash of the row.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -41,16 +41,20 @@ class ScheduledTask:
 def tasks_of(source: Source, domain: str = "domain") -> list[ScheduledTask]:
     """The tasks of `source`, in order; equal rows are one. Raises UserError naming the row."""
     tasks: dict[str, ScheduledTask] = {}
-    shown = str(source)[:200]
+    shown = source if isinstance(source, (str, Path)) else type(source).__name__
     for number, row in enumerate(_rows(source), start=1):
         where = f"{shown}, row {number}"
         try:
+            if not isinstance(row, Mapping):
+                raise TypeError(f"it is a {type(row).__name__}")
             name = row["id"] if "id" in row else content_id(dict(row))
             task = ScheduledTask(str(name), str(row.get(domain, "")), row)
-        except (AttributeError, TypeError, ValueError) as error:
-            remedy = "a row is an object; where JSON cannot say it, it has a column `id`"
+            (task.id + task.domain).encode()  # the log says both
+            other = tasks.setdefault(task.id, task).row != row
+        except (TypeError, ValueError) as error:
+            remedy = "a row is an object; where JSON cannot say it, it has a column `id` of its own"
             raise UserError(str(error), where=where, remedy=remedy) from error
-        if tasks.setdefault(task.id, task).row != row:
+        if other:
             what = f"another row has the id {task.id!r}, too"
             raise UserError(what, where=where, remedy="give each its own, or leave `id` out")
     if not tasks:
@@ -60,6 +64,9 @@ def tasks_of(source: Source, domain: str = "domain") -> list[ScheduledTask]:
 
 def _rows(source: Source) -> Iterable[Any]:
     if not isinstance(source, (str, Path)):
+        if isinstance(source, Mapping) or not isinstance(source, Iterable):
+            what = f"a {type(source).__name__} is no source of tasks"
+            raise UserError(what, remedy="give the rows: of a data set one split")
         return source
     kind, _, name = str(source).partition(":")
     path = Path(source)
@@ -117,9 +124,15 @@ def _harbor(folder: Path) -> Iterator[JsonMapping]:
         text = min(own.glob("steps/*/instruction.md"), default=own / "instruction.md")
         with explained("cannot read what the agent is told", text, "see Harbor's form of a task"):
             instruction = read_regular(text)
+        try:
+            name = table.get("task", {}).get("name", own.name)
+            category = table.get("metadata", {}).get("category", "")
+        except AttributeError as error:
+            what = "`task` or `metadata` is no table"
+            raise UserError(what, where=path, remedy="see Harbor's form of a task") from error
         yield {
-            "id": table.get("task", {}).get("name", own.name),
-            "domain": table.get("metadata", {}).get("category", ""),
+            "id": name,
+            "domain": category,
             "path": str(own),
             "instruction": instruction.decode(errors="replace"),
         }

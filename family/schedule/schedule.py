@@ -13,6 +13,8 @@ on nothing but the rules, the tasks and the records before it, so that the log s
 tasks are drawn and why (`rods trainer schedule FOLDER --replay`).
 """
 
+import math
+import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -38,7 +40,10 @@ class History:
 
     def __init__(self, header: Record) -> None:
         self.header = header
-        self.rules = Rules.model_validate(header["rules"], strict=False)
+        try:
+            self.rules = Rules.model_validate(header["rules"], strict=False)
+        except (KeyError, ValueError) as error:
+            raise misfit(LOG, header, f"no rules ({error})") from error
         self.attempt = 0
         self._fold([])
 
@@ -94,9 +99,9 @@ class Schedule(AbstractContextManager["Schedule"]):
             folder.mkdir(parents=True, exist_ok=True)
         self._ownership = Ownership(folder, LOG, "trainer")
         try:
-            self.history = History(header)
             before = [*read(folder / LOG)]
             first = before[0] if before else header
+            self.history = History(first)
             if (first["rules"], [*first["domains"].items()]) != (
                 header["rules"],
                 [*domains.items()],
@@ -105,6 +110,8 @@ class Schedule(AbstractContextManager["Schedule"]):
                 raise self._refused(what, "give those, or take a new folder")
             for old in before:
                 self.history.add(old)
+            if from_step is not None:
+                from_step = _integer(from_step, "from_step")
             if from_step and from_step not in self.history.rewarded:
                 what = f"step {from_step} has no rewards on record"
                 raise self._refused(what, "go back to one that has")
@@ -129,9 +136,10 @@ class Schedule(AbstractContextManager["Schedule"]):
         same. A step drawn again has the tasks that it had, whatever `n` is. Steps are drawn in
         order, as far ahead of their rewards as one likes; what is under way is not drawn again
         while there is anything else. Raises RefusedError for a step out of turn."""
+        step = _integer(step, "step")
         drawn = self.history.draws.get(step)
         if drawn is None:
-            size = self.history.rules.batch_tasks if n is None else n
+            size = self.history.rules.batch_tasks if n is None else _integer(n, "n")
             if step != self.history.drawn + 1:
                 raise self._refused(f"step {step} is not next", f"draw {self.history.drawn + 1}")
             if not 0 < size <= len(self.tasks):
@@ -154,13 +162,19 @@ class Schedule(AbstractContextManager["Schedule"]):
         default. False: the same was on record already. Raises RefusedError for a step that was not
         drawn, or has other rewards on record, UserError for other tasks and for rewards outside
         their range."""
+        step = _integer(step, "step")
         if step not in self.history.draws:
             raise self._refused(f"step {step} was not drawn", "draw it first")
-        age = step - 1 if policy_step is None else policy_step
-        if type(age) is not int or not 0 <= age < step:
+        age = step - 1 if policy_step is None else _integer(policy_step, "policy_step")
+        if not 0 <= age < step:
             what = f"policy_step is {policy_step!r}"
             raise UserError(what, where=f"step {step}", remedy=f"give one from 0 to {step - 1}")
         drawn = dict(self.history.draws[step])
+        if not isinstance(rewards, Mapping):
+            remedy = "give a mapping from a task's id to the rewards of its rollouts"
+            raise UserError(
+                f"rewards are a {type(rewards).__name__}", where=f"step {step}", remedy=remedy
+            )
         if other := rewards.keys() - drawn.keys():
             what = f"task {min(map(str, other))} was not drawn"
             raise UserError(what, where=f"step {step}", remedy="report the tasks of the draw")
@@ -223,9 +237,19 @@ def follows(drawn: Record, history: History) -> bool:
     return choose(history.standings, drawn["step"], len(tasks)) == tasks
 
 
+def _integer(value: Any, name: str) -> int:
+    """`value`, which may be of numpy's. Raises UserError for what is no integer."""
+    try:
+        return int(operator.index(value))
+    except TypeError as error:
+        what = f"{name} is {value!r}"
+        raise UserError(what, remedy="give an integer") from error
+
+
 def _checked(task: str, rewards: Iterable[Any], rules: Rules) -> list[float | None]:
     try:
-        earned = [None if each is None else float(each) for each in rewards]
+        # unlike float, fsum takes no text
+        earned = [None if each is None else math.fsum((each,)) for each in rewards]
         for each in earned:
             if each is not None:
                 millionths(each, *rules.reward_range)

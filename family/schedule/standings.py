@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Annotated, NamedTuple
 
-from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
+from pydantic import ConfigDict, Field, NonNegativeInt, PositiveInt, model_validator
 
 from rods.canonical import canonical, rounded
 from rods.section import Section
@@ -30,6 +30,8 @@ SHARPNESS = 3  # of the preference for what is near the target
 class Rules(Section):
     """How a schedule draws. Shares are of a batch, pass rates of rewards mapped to [0, 1]."""
 
+    model_config = ConfigDict(allow_inf_nan=False)  # the log could not say them
+
     #: draw all tasks alike, each once before any comes twice: what a schedule is compared with
     uniform: bool = False
     #: of all random choices
@@ -40,7 +42,7 @@ class Rules(Section):
     reward_range: tuple[float, float] = (0.0, 1.0)
     #: the pass rate that is looked for at the first step
     target: Share = 0.5
-    #: the one from step `target_steps` on, in a straight line up to there; None: it stays
+    #: the one behind step `target_steps`, in a straight line up to there; None: it stays
     target_end: Share | None = None
     #: see `target_end`
     target_steps: PositiveInt = 1
@@ -60,13 +62,17 @@ class Rules(Section):
     stuck_groups: NonNegativeInt = 6
     #: what a task seen again has gained at least, on average over a window, or all are seen anew
     plateau_gain: float = 0.005
-    #: share of all draws by domain; any domain gets what is left
+    #: share of all draws by domain; what is left is for the others, or for any where there are none
     shares: Mapping[str, Share] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _check(self) -> "Rules":
         if sum(self.shares.values()) > 1.000001:
             raise ValueError("shares are more than 1 together")
+        if self.reward_range[0] >= self.reward_range[1]:
+            raise ValueError("reward_range is from the lowest reward to the highest")
+        if self.too_hard_to >= self.mastered_from:
+            raise ValueError("too_hard_to is not below mastered_from")
         return self
 
 
@@ -205,17 +211,20 @@ def choose(standings: Standings, step: int, count: int) -> list[tuple[str, str]]
     busy = {task for batch in standings.busy.values() for task in batch}
     total = standings.drawn.total() + count
     chosen: dict[str, str] = {}
+    domains = {standing.domain for standing in tasks.values()}
+    parts = [({domain}, share) for domain, share in rules.shares.items()]
     # the last time, what is under way may be drawn again
-    for domain, share in [*rules.shares.items(), (None, 1.0), (None, 1.0)]:
+    for among, share in [*parts, (domains - {*rules.shares}, 1), (domains, 1), (domains, 1)]:
         quota = count - len(chosen)
-        if domain is not None:
-            quota = max(0, min(quota, round(share * total) - standings.drawn[domain]))
+        if share < 1:
+            due = round(share * total) - sum(standings.drawn[domain] for domain in among)
+            quota = max(0, min(quota, due))
         elif len(chosen.keys() | busy) == len(tasks):
             busy = set()
         free = [
             task
             for task in by_chance
-            if domain in (None, tasks[task].domain) and task not in chosen and task not in busy
+            if tasks[task].domain in among and task not in chosen and task not in busy
         ]
         until = len(chosen) + quota
         for task, role in _ranked(standings, step, quota, free, order):

@@ -4,6 +4,10 @@ reported to `rods trainer observe`."""
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +133,61 @@ def test_a_served_policy_is_scored_as_a_step(run: Run, capsys: pytest.CaptureFix
         "step 7 is no step of a policy that another program trains → name one from 0 to 1"
         in capsys.readouterr().err
     )
+
+
+@pytest.mark.needs("benchmarks")
+def test_whoever_stops_a_score_sees_no_traceback(run: Run) -> None:
+    asked = threading.Event()
+
+    def reply(path: str, body: Any) -> tuple[int, Any]:
+        asked.set()
+        return 500, {}
+
+    with json_server(reply) as address:
+        options = ["--url", f"{address}/v1", "--model", "own", "--protocol", "hermes"]
+        code = "import sys; from rods.console.main import run; sys.exit(run(sys.argv[1:]))"
+        command = [sys.executable, "-c", code, "trainer", "score", str(run.path), "--", *options]
+        playing = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        assert asked.wait(300)
+        playing.send_signal(signal.SIGINT)
+        _, said = playing.communicate()
+        assert playing.returncode not in (EXIT_OK, 1)
+        assert "Traceback" not in said and "never retrieved" not in said
+        # other options are refused, and the remedy is one that can be followed
+        options[3] = "other"
+        assert rods([*command[3:6], "--", *options]) != EXIT_OK
+        (folder,) = (path for path in run.path.glob("eval/played*") if path.is_dir())
+        assert f"{folder} is not played to its end, as said above → " in said
+        assert "remove the folder" in said
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"resolved": "1", "expected": "2"},
+        {"binary": "x"},
+        {"step": "0"},
+        {"version": None},
+        {"type": 3},
+        {"end": None},
+        {"official": "x"},
+        {"card": 3},
+    ],
+)
+def test_a_score_that_somebody_edited_is_named(
+    wrong: dict[str, Any], run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    list(observe(run.path, [*reported(run, 0), {"held_out": 0}]))
+    (file,) = run.path.glob("eval/heldout*")
+    lines = file.read_text().splitlines()
+    line = -1 if "card" in wrong else 0
+    lines[line] = json.dumps({**json.loads(lines[line]), **wrong})
+    file.write_text("\n".join(lines))
+    assert rods(["trainer", "score", str(run.path)]) == EXIT_USER
+    assert "holds a line that is no rollout" in capsys.readouterr().err
+    # and moved aside, as it says, it stands in nobody's way
+    file.rename(file.with_suffix(".bad.jsonl"))
+    assert scored(run.path) is None
 
 
 def test_without_a_policy_an_external_run_says_how(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import pickle
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -24,8 +25,9 @@ from rods.daemon.authors.base import NO_CALLS
 from rods.daemon.compute import GateCheck
 from rods.environments.base import Environment, reference
 from rods.errors import EXIT_FAILED, EXIT_OK, EXIT_REFUSED, EXIT_USER
-from rods.family.admit.admitting import JUDGE
+from rods.family.admit.admitting import JUDGE, Admitting, Line
 from rods.family.admit.task_faults import judge
+from rods.faults import Reason
 from rods.gates import check
 from rods.gates.similarity import SimilarityIndex
 from rods.tasks import Task, read_tasks, task_lines, write_task_file
@@ -162,6 +164,76 @@ def test_what_is_given_or_held_out_is_not_admitted_again(tmp_path: Path) -> None
     write_task_file(training, tmp_path / "theirs.jsonl")
     _, lines = admit("desk", tmp_path / "theirs.jsonl", "--against", tmp_path / "given.jsonl")
     assert [line["kinds"] for line in lines] == [["duplicates"], ["contamination"], []]
+
+
+@pytest.mark.parametrize("name", [".", "/", "", "none.jsonl"])
+def test_what_is_no_file_of_tasks_is_named(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert rods(["admit", "desk", name]) == EXIT_USER
+    assert "cannot read the task file" in capsys.readouterr().err
+
+
+def test_a_file_without_a_line_is_no_success(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "theirs.jsonl").write_text("\n")
+    assert rods(["admit", "desk", str(tmp_path / "theirs.jsonl")]) == EXIT_USER
+    assert "holds no task" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--out", "none/v.jsonl"), "cannot be written"),
+        (("--out", "."), "cannot be written"),
+        (("--accepted", "none/a.jsonl"), "cannot be written"),
+        (("--accepted", "theirs.jsonl"), "would be written over"),
+        (("--accepted", "theirs.verdicts.jsonl"), "would be written over"),
+        (("--accepted", "v.jsonl", "--out", "v.jsonl"), "would be written over"),
+    ],
+)
+def test_where_nothing_can_be_written_nothing_is_judged(
+    options: Sequence[str],
+    words: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delattr(Admitting, "judged")
+    write_task_file(sound(1), tmp_path / "theirs.jsonl")
+    assert rods(["admit", "desk", "theirs.jsonl", *options]) == EXIT_USER
+    assert words in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["theirs.jsonl"]
+
+
+def test_what_another_has_staged_meanwhile_is_not_staged_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = make_run(tmp_path / "run", tasks=desk_tasks(7, 24, 8))
+    theirs = [task for task in desk_tasks(8, 12, 0) if task.type == "base"]
+    write_task_file(theirs[:1], tmp_path / "theirs.jsonl")
+    arguments = ("desk", tmp_path / "theirs.jsonl", "--into", run.path)
+    judged = Admitting.judged
+
+    async def slow(gate: Admitting, lines: Iterator[Line]) -> list[Line]:
+        done = await judged(gate, lines)
+        monkeypatch.undo()
+        await asyncio.to_thread(rods, ["admit", *map(str, arguments)])
+        return done
+
+    monkeypatch.setattr(Admitting, "judged", slow)
+    _, lines = admit(*arguments)
+    assert [line["verdict"] for line in lines] == ["accepted"]
+    assert len(records(run.path / EXPANDED, "expanded")) == 1
+    assert len(records(run.path / SEEDS, "admitted")) == 1
+
+
+def test_a_verdict_holds_what_a_world_says_in_no_text() -> None:
+    line = Line(1, None, {"broken": [Reason("it raised: \ud800")]})
+    assert orjson.loads(orjson.dumps(line.as_json()))["evidence"] == ["broken: it raised: ?"]
 
 
 def records(path: Path, kind: str) -> Sequence[Mapping[str, Any]]:

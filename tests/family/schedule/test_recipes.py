@@ -47,9 +47,9 @@ def test_trl_trains_on_what_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyP
     Path("prompts.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
     seen: list[str] = []
 
-    def reward(prompts: list[str], answer: list[str], **_: object) -> list[float]:
+    def reward(prompts: list[str], answer: list[str], **_: object) -> list[float | None]:
         seen.extend(prompts[::4])
-        return [float(index % 2) for index, _ in enumerate(answer)]
+        return [(0.0, 1.0, 0.0, None)[index % 4] for index, _ in enumerate(answer)]
 
     text = block("from datasets")
     text = text.replace('"MODEL"', '"model"').replace(
@@ -62,4 +62,4 @@ def test_trl_trains_on_what_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyP
     rewarded = [each for each in records if each["kind"] == "rewarded"]
     assert len(drawn) == len(seen) == 12
     assert len({*seen}) == len({*drawn})
-    assert [[*each["rewards"].values()] for each in rewarded] == [[[0.0, 1.0, 0.0, 1.0]] * 4] * 3
+    assert [[*each["rewards"].values()] for each in rewarded] == [[[0.0, 1.0, 0.0, None]] * 4] * 3

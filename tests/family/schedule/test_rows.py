@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
 
 from rods.errors import UserError
@@ -51,6 +53,30 @@ def test_what_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="column `id`"):
         tasks_of([{"picture": object()}])
     assert tasks_of([{"id": 1, "picture": object()}])[0].id == "1"
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        (None, "a NoneType is no source"),
+        ({"train": [{"q": 1}]}, "a dict is no source"),
+        ([{"q": 1}, "id"], "list, row 2: it is a str"),
+        ([{"id": "a\ud800"}], "list, row 1: .* surrogates"),
+        ([{"id": "a", "domain": "\ud800"}], "list, row 1: .* surrogates"),
+        ([{"id": 1, "v": np.array([1, 2])}, {"id": 1, "v": np.array([1, 3])}], "list, row 2: "),
+    ],
+)
+def test_what_is_no_source_is_named(source: Any, words: str) -> None:
+    with pytest.raises(UserError, match=words):
+        tasks_of(source)
+
+
+@pytest.mark.parametrize("table", ["task = 3", "metadata = 'x'", "[[task]]\nname = 'a'"])
+def test_a_task_of_harbors_that_is_no_table_is_named(table: str, tmp_path: Path) -> None:
+    (tmp_path / "task.toml").write_text(table)
+    (tmp_path / "instruction.md").write_text("Write it.")
+    with pytest.raises(UserError, match=r"task\.toml: `task` or `metadata` is no table"):
+        tasks_of(tmp_path)
 
 
 def test_a_data_set_is_loaded_by_path_and_by_name(tmp_path: Path) -> None:

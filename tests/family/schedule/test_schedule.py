@@ -7,17 +7,22 @@ import random
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import orjson
 import pytest
 from pydantic import ValidationError
 
+from rods.buffers.log.record_bytes import record
 from rods.buffers.log.tail import read
+from rods.buffers.log.writer import LogWriter
 from rods.commands import run
 from rods.console.main import application
-from rods.errors import EXIT_FAILED, EXIT_OK, EXIT_USER, RefusedError, UserError
+from rods.errors import EXIT_FAILED, EXIT_OK, EXIT_USER, CorruptLogError, RefusedError, UserError
 from rods.family.schedule.rows import ScheduledTask
 from rods.family.schedule.schedule import LOG, Schedule, open_schedule
 from rods.family.schedule.standings import Rules
@@ -173,6 +178,9 @@ def test_rewards_are_taken_once_and_bad_ones_not_at_all(prompts: Path, tmp_path:
             ({name: [1.5]}, UserError, "outside its range"),
             ({name: [float("nan")]}, UserError, f"task {name}"),
             ({name: ["x"]}, UserError, f"task {name}"),
+            ({name: ["1", "0"]}, UserError, "must be real number, not str"),
+            ({name: "10"}, UserError, f"task {name}"),
+            ([1.0], UserError, "rewards are a list"),  # type: ignore[list-item]
         ]
         for rewards, kind, words in refused:
             with pytest.raises(kind, match=words):
@@ -192,6 +200,45 @@ def test_rewards_are_taken_once_and_bad_ones_not_at_all(prompts: Path, tmp_path:
         with pytest.raises(RefusedError, match="other rewards"):
             schedule.observe(1, {name: [0.0, 0.5, None]})
         assert schedule.history.standings.tasks[name].groups[0].valid == 2
+
+
+@pytest.mark.parametrize("wrong", ["1", 1.0, [1], np.float64(1)])
+def test_what_is_no_integer_is_named(wrong: Any, prompts: Path, tmp_path: Path) -> None:
+    with open_schedule(tmp_path / "s", prompts, FEW) as schedule:
+        schedule.draw(1)
+        calls: list[tuple[str, Callable[[], object]]] = [
+            ("step", lambda: schedule.draw(wrong)),
+            ("n", lambda: schedule.draw(2, wrong)),
+            ("step", lambda: schedule.observe(wrong, {})),
+            ("policy_step", lambda: schedule.observe(1, {}, wrong)),
+        ]
+        for name, call in calls:
+            with pytest.raises(UserError, match=f"^{name} is .* → give an integer"):
+                call()
+    with pytest.raises(UserError, match=r"^from_step"):
+        open_schedule(tmp_path / "s", prompts, FEW, from_step=wrong)
+
+
+def test_steps_and_rewards_may_be_numpys(prompts: Path, tmp_path: Path) -> None:
+    one: Any = np.int64(1)
+    with open_schedule(tmp_path / "s", prompts, FEW) as schedule:
+        batch = schedule.draw(one, np.int64(2))  # type: ignore[arg-type]
+        assert len(batch) == 2
+        assert schedule.observe(one, {batch[0].id: np.array([1, 0])}, np.int64(0))  # type: ignore
+        assert not schedule.observe(1, {batch[0].id: [1.0, 0.0]})
+    with open_schedule(tmp_path / "s", prompts, FEW, from_step=one) as schedule:
+        assert schedule.step == 1
+
+
+def test_a_log_that_begins_with_no_rules_is_named(
+    prompts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with closing(LogWriter(tmp_path / LOG)) as log:
+        log.append([record("start", attempt=1, from_step=0)])
+    with pytest.raises(CorruptLogError, match="no rules"):
+        open_schedule(tmp_path, prompts, FEW)
+    assert shown(tmp_path) == EXIT_USER
+    assert "schedule.jsonl, record 1: start says what cannot be" in capsys.readouterr().err
 
 
 def test_a_group_of_which_most_broke_says_nothing(prompts: Path, tmp_path: Path) -> None:

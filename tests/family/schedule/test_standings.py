@@ -5,8 +5,10 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from bench.schedule import TRAINERS, area
 from rods.family.schedule.standings import MILLION, Rules, Seen, Standings, choose
@@ -77,6 +79,28 @@ def test_domains_have_their_shares() -> None:
     drawn = Counter("abcd"[int(task) % 4] for batch in batches for task, _ in batch)
     assert drawn["a"] in range(50, 55)
     assert drawn["b"] in range(30, 35)
+
+
+@pytest.mark.parametrize("least", [0.0, 0.1])
+def test_a_share_below_a_domains_part_holds(least: float) -> None:
+    rules = Rules(batch_tasks=5, shares={"a": least})
+    _, batches = trained(rules, lambda *_: 0.5, 20, ("a", "b"))
+    drawn = Counter("ab"[int(task) % 2] for batch in batches for task, _ in batch)
+    assert drawn["a"] in range(round(100 * least), round(100 * least) + 2)
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        {"plateau_gain": float("nan")},
+        {"reward_range": (0.0, float("inf"))},
+        {"reward_range": (1.0, 0.0)},
+        {"mastered_from": 0.5, "too_hard_to": 0.5},
+    ],
+)
+def test_rules_that_no_log_could_say_or_no_reward_fits_are_refused(rules: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        Rules(**rules)
 
 
 def test_unseen_and_retired_tasks_have_a_floor() -> None:
