@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 from rods.buffers.audit.verify import verify
