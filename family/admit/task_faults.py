@@ -7,7 +7,7 @@ holds for variants by the way they are made. Kinds of faults are the names of ga
 - `idle`: a call that does nothing earns a turn,
 - `near_miss`: so does a ground truth without one of its calls, or with names that nothing bears,
 - `goal`: an open task cannot be judged,
-- `broken`: the world raised something else than an error of its own, or nothing reads the task."""
+- `broken`: the world raised something else than an error of its own."""
 
 from dataclasses import replace
 

@@ -355,11 +355,7 @@ def _ids(value: Any) -> tuple[int, ...]:
 
 def _logprobs(value: Any) -> tuple[float, ...]:
     logprobs = _object(value).get("token_logprobs")
-    return (
-        tuple(logprobs)
-        if isinstance(logprobs, list) and all(type(item) is float for item in logprobs)
-        else ()
-    )
+    return tuple(logprobs) if isinstance(logprobs, list) and _finite(logprobs) else ()
 
 
 def _finite(values: list[Any]) -> bool:

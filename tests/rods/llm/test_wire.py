@@ -242,3 +242,19 @@ def test_a_reply_without_an_embedding_for_each_text_is_no_answer(data: Any) -> N
 def test_an_embedding_of_numbers_that_are_none_is_no_answer() -> None:
     with pytest.raises(NotAnAnswer):
         wire.decode_embeddings(b'{"data": [{"embedding": [NaN, 1.0]}]}', SENT, 1, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("sent", "logprobs"),
+    [
+        ("-0.5, -0.25", (-0.5, -0.25)),
+        ("-0.5, NaN", ()),
+        ("-0.5, -Infinity", ()),
+        ("-0.5, null", ()),
+    ],
+)
+def test_log_probabilities_are_finite_or_none_are_there(
+    sent: str, logprobs: tuple[float, ...]
+) -> None:
+    reply = f'{{"choices": [{{"text": "a", "logprobs": {{"token_logprobs": [{sent}]}}}}]}}'
+    assert wire.decode(reply.encode(), SENT, 0.0).logprobs == logprobs
