@@ -61,7 +61,6 @@ def test_a_recipe_fits_one_gpu_or_eight_or_says_why_not(name: str, tmp_path: Pat
 
 @pytest.mark.slow
 @pytest.mark.needs("bfcl", "feedback")
-@pytest.mark.few("agents", "tool-n1")
 @pytest.mark.parametrize(
     "name",
     [name for name in RECIPES if name.startswith(("environment-tuning/", "seal/", "trustee/t"))],
