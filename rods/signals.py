@@ -73,13 +73,13 @@ def ignore() -> None:
 class StopRequest:
     """A context in which the first signal is a request: `asked` becomes true, and the work ends
     itself where it may (a trainer after its step, with a checkpoint). With `second_interrupts`, a
-    SIGINT after the first signal raises Interrupted. `grace`: seconds from the first signal until
-    GraceOver is raised; 0: never. A step interrupted like this leaves a group without its closing
-    record, which every reader ignores."""
+    SIGINT after the first signal raises Interrupted. `grace`: seconds from the first signal, or
+    from when they were changed after it, until GraceOver is raised; 0: never. A step interrupted
+    like this leaves a group without its closing record, which every reader ignores."""
 
     def __init__(self, *, second_interrupts: bool = True) -> None:
         self.asked = False
-        self.grace = 0.0
+        self._grace = 0.0
         self.second_interrupts = second_interrupts
         self._before: dict[int, signal.Handlers | int | None] = {}
 
@@ -94,6 +94,16 @@ class StopRequest:
         signal.setitimer(signal.ITIMER_REAL, 0)
         for number, handler in self._before.items():
             signal.signal(number, handler)
+
+    @property
+    def grace(self) -> float:
+        return self._grace
+
+    @grace.setter
+    def grace(self, seconds: float) -> None:
+        if self.asked and seconds != self._grace:  # the signal came first
+            signal.setitimer(signal.ITIMER_REAL, seconds)
+        self._grace = seconds
 
     def _ask(self, number: int) -> None:
         if self.asked and number == signal.SIGINT and self.second_interrupts:

@@ -164,7 +164,7 @@ def test_two_that_create_a_run_at_once_share_it(tmp_path: Path) -> None:
             {"training.batch_tasks": 32},
             ("training.batch_tasks", "24 training tasks", "lower it to 24"),
         ),
-        ({"data.tasks": "missing.jsonl"}, ("missing.jsonl", "No such file", "[data] tasks")),
+        ({"data.tasks": "missing.jsonl"}, ("missing.jsonl", "No such file", "data.tasks")),
     ],
 )
 def test_bad_configurations_are_one_line_with_place_reason_and_remedy(
