@@ -257,7 +257,12 @@ def test_a_missed_lockstep_deadline_is_told_and_an_error_after_a_checkpoint(
     monkeypatch.setattr(merger, "PATIENCE", 0.05)
     made = make(tmp_path, sync="lockstep", operation={"deadline_seconds": 2.0})
     # another test of this process may have asked for errors alone
-    monkeypatch.setattr(merger, "log", structlog.wrap_logger(structlog.PrintLogger()))
+    bare = structlog.wrap_logger(
+        structlog.PrintLogger(),
+        processors=[structlog.processors.JSONRenderer()],
+        wrapper_class=structlog.make_filtering_bound_logger(0),
+    )
+    monkeypatch.setattr(merger, "log", bare)
     with TrainingRun(made) as run:
         policy = SimulatedPolicy(run.config)
         run.begin(policy)
