@@ -19,13 +19,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import orjson
 
 from bench.figures import Figure, run
 from bench.fixtures.corruptions import Corruptions
 from bench.gates import accepted
+from bench.triage import changed, tool_gone, with_last
 from rods.calls import Call
 from rods.canonical import keyed_random
 from rods.config import Config, Data
@@ -42,25 +42,9 @@ load = Environments().load
 Defect = Callable[[Task, random.Random], Task | bytes | None]
 
 
-def changed(task: Task, **changes: Any) -> Task:
-    return replace(task, id="", provenance={}, **changes)
-
-
-def with_last(task: Task, call: Call) -> Task:
-    *earlier, last = task.calls
-    return changed(task, calls=(*earlier, (*last[:-1], call)))
-
-
 def fails(task: Task, rng: random.Random) -> Task | None:
     """The last call lacks what it needs."""
     return with_last(task, Call(task.calls[-1][-1].name, {"zz": 1})) if task.calls[-1] else None
-
-
-def tool_gone(task: Task, rng: random.Random) -> Task | None:
-    if task.later_tools:
-        return None
-    gone = rng.choice(task.goal_calls).name
-    return changed(task, tools=tuple(name for name in task.tools if name != gone))
 
 
 def too_long(task: Task, rng: random.Random) -> Task | None:

@@ -58,13 +58,12 @@ def score(path: Path, step: int | None, options: Sequence[str]) -> JsonObject:
     state = read_state(run)
     step = state.last_step if step is None else step
     config = run.config
-    if config.policy.kind != "external" or not 0 <= step <= state.last_step:
-        raise UserError(
-            f"step {step} is no step of a policy that another program trains",
-            where=path,
-            remedy=f"name one from 0 to {state.last_step}; a policy of the run's own is scored "
-            "without what follows --",
-        )
+    if config.policy.kind != "external":
+        what = "no other program trains its policy"
+        raise UserError(what, where=path, remedy="leave out what follows --")
+    if not 0 <= step <= state.last_step:
+        remedy = f"name one from 0 to {state.last_step}"
+        raise UserError(f"step {step} has not been trained", where=path, remedy=remedy)
     limits = config.rollouts
     given = [
         f"--samples={config.training.heldout_rollouts}",

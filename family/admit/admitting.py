@@ -85,7 +85,8 @@ class Admitting:
             line = Line(number)
             if faults := broken or record_faults(record):
                 line.reasons["record"] = [
-                    Reason(f"{where} {what}".strip()) for where, what, _ in faults
+                    Reason(": ".join(filter(None, (where, what))) + f" → {remedy}" * bool(remedy))
+                    for where, what, remedy in faults
                 ]
             else:
                 line.task = AnyTask.from_json(record)

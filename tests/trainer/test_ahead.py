@@ -29,25 +29,18 @@ from rods.trainer.nano.warm_start import warm_started
 from rods.trainer.training_run import TrainingRun
 from rods.worlds.sources import load_tasks
 from tests.trainer.served_stub import Served, served
+from tests.trainer.test_served_training import VALUES as SERVED
 
 STEPS = 6
 # an epoch has four steps: the fifth is played by what the fourth has learnt, behind the merge
 AHEAD = [0, 0, 1, 2, 4, 4]
 VALUES: dict[str, Any] = {
-    "data": {"tasks": "desk-small", "train": 8, "held_out": 4},
-    "policy": {"kind": "nano", "warm_start_steps": 1},
-    "rollouts": {
-        "rollouts_per_task": 2,
-        "max_reply_tokens": 6,
-        "max_context_tokens": 256,
-        "max_steps": 2,
-        "ahead": 1,
-    },
+    **SERVED,
+    "data": SERVED["data"] | {"train": 8},
+    "rollouts": SERVED["rollouts"] | {"ahead": 1},
     "training": {
-        "batch_tasks": 2,
+        **SERVED["training"],
         "steps": STEPS,
-        "learning_rate": 0.001,
-        "kl": 0.0,
         "checkpoint_steps": 3,
         "deterministic": True,
         "advantage_hook": f"{__name__}:uneven",

@@ -148,6 +148,14 @@ def test_no_line_ends_the_rest_and_each_has_a_verdict(tmp_path: Path) -> None:
     assert [task.id for task in read_tasks(accepted)] == [two.id, three.id]
 
 
+def test_a_task_whose_id_is_of_another_hand_is_told_what_writes_it_anew(tmp_path: Path) -> None:
+    file = tmp_path / "theirs.jsonl"
+    file.write_bytes(orjson.dumps({**sound(1)[0].as_json(), "id": "0" * 20}))
+    _, (line,) = admit("desk", file)
+    (told,) = line["evidence"]
+    assert told.startswith("record: id: ") and told.endswith("→ `rods data rehash` writes it anew")
+
+
 def test_a_file_of_sound_tasks_is_accepted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
