@@ -135,18 +135,13 @@ def chosen(cases: Sequence[str], wanted: Sequence[int | str]) -> set[int]:
 
 
 @pytest.fixture(autouse=True)
-def _keys_and_logs_as_they_were(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A key that one test has read ("secret") is no key in the words of another, and what one
-    writes to a log of its own (`logs.configure`) no longer does."""
+def _keys_and_logs_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key that one test has read ("secret") is no key in the words of another, and each test
+    begins with structlog as it comes: what another test or a fixture of a whole file has configured
+    (`logs.configure`, its level) would swallow its events."""
     monkeypatch.setattr(known_keys, "_known", set(known_keys._known))
     monkeypatch.setattr(known_keys, "_of_addresses", set(known_keys._of_addresses))
-    configured = structlog.is_configured()
-    before = structlog.get_config()
-    yield
-    if configured:
-        structlog.configure(**before)
-    else:
-        structlog.reset_defaults()
+    structlog.reset_defaults()
 
 
 @pytest.fixture(scope="session")

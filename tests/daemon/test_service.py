@@ -8,7 +8,6 @@ import signal
 import time
 from collections import Counter
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import orjson
@@ -367,10 +366,9 @@ def test_a_static_pool_goes_on_filling_after_kills_and_comes_out_the_same(
         with Trainer(run) as trainer:
             trainer.play(3)
             for many in kills:
-                with Daemon(run.path) as daemon:
-                    until(partial(has_variants, run.path, many))
-                    daemon.kill()
-                assert len(variants(run.path)) < 36 and not seeds(run.path, "finished")
+                with Daemon(run.path, str(many), program="tests.daemon.dying") as daemon:
+                    assert daemon.ended()[0] == -signal.SIGKILL
+                assert len(variants(run.path)) == many and not seeds(run.path, "finished")
             with Daemon(run.path):
                 trainer.play(1)
             opened = trainer.epoch
@@ -401,9 +399,8 @@ def test_a_daemon_killed_while_it_finishes_a_static_pool_only_finishes(tmp_path:
     run = make_run(tmp_path / "run", {"pool": STATIC})
     with Trainer(run) as trainer:
         trainer.play(3)
-        with Daemon(run.path) as daemon:
-            until(partial(has_variants, run.path, 20))
-            daemon.kill()
+        with Daemon(run.path, "20", program="tests.daemon.dying") as daemon:
+            assert daemon.ended()[0] == -signal.SIGKILL
         written = [record["task"]["id"] for record in variants(run.path)]
         first = seeds(run.path, "picked")[0]["pick"]
         # finished would be the first of the picks, once all tries are over
@@ -415,10 +412,6 @@ def test_a_daemon_killed_while_it_finishes_a_static_pool_only_finishes(tmp_path:
     assert [record["task"]["id"] for record in variants(run.path)] == written
     report = verify(run.path)
     assert report.ok, list(report.lines())
-
-
-def has_variants(path: Path, many: int) -> bool:
-    return len(variants(path)) >= many
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from string import ascii_letters, digits
 from urllib.parse import quote
@@ -22,11 +22,9 @@ from rods.llm.connections import Key
 
 
 @pytest.fixture(autouse=True)
-def _as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(known_keys, "_known", set())
     monkeypatch.setattr(known_keys, "_of_addresses", set())
-    yield
-    structlog.reset_defaults()
 
 
 CODINGS: dict[str, Callable[[str], str]] = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import orjson
@@ -14,12 +13,6 @@ from rods import logs
 from rods.errors import MOST_SAID
 
 ESCAPE = "\x1b[2J\x9b2J\x07\u202e"
-
-
-@pytest.fixture(autouse=True)
-def _structlog_as_it_was() -> Iterator[None]:
-    yield
-    structlog.reset_defaults()
 
 
 @pytest.mark.parametrize("terminal", [False, True])

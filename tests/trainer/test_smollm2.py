@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import structlog
 import torch
 from safetensors.torch import load_file
 
@@ -56,7 +55,6 @@ def everything_counts(estimate: AdvantageEstimate) -> np.ndarray:
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Path]:
     yield tmp_path
-    structlog.reset_defaults()
     shutil.rmtree(tmp_path)  # gigabytes of weights
 
 

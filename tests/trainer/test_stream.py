@@ -380,7 +380,6 @@ def said(captured: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
 def test_a_stream_says_where_it_begins_that_it_goes_back_and_where_it_ends(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    structlog.reset_defaults()
     path = fresh(tmp_path, CONFIG)
     with open_stream(path) as stream:
         stream.observe(1, groups(stream.draw(1)))
@@ -399,7 +398,6 @@ def test_a_stream_says_where_it_begins_that_it_goes_back_and_where_it_ends(
 def test_a_run_that_names_another_policy_is_told_and_status_shows_whose_it_is(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    structlog.reset_defaults()
     for kind, told in (("simulated", 1), ("external", 0)):
         (tmp_path / kind).mkdir()
         config = CONFIG.replace('"external"', f'"{kind}"')
