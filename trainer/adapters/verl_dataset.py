@@ -1,8 +1,9 @@
 """The tasks of a run as a data set of verl's, and its reward function (docs/trainers.md).
 
 A training step of verl's is a step of the run. Its rewards come about in processes that are none of
-the trainer's, so each is put down (rewards_log) before verl has it, and the trainer takes them on
-record behind its update, or when it goes on: none leads to an update that could not be found again.
+the trainer's, so each is put down (rewards_log) before verl has it, and the data set takes them on
+record behind the update (verl's older trainer says when that is) or when the next batch is asked
+for: none leads to an update that could not be found again.
 """
 
 import asyncio
@@ -44,7 +45,7 @@ class RunDataset(RLHFDataset):  # type: ignore[misc]
 
     def _read_files_and_tokenize(self) -> None:
         self.run = open_or_create(self.data_files[0], self.run_config)
-        self.size = self.config.get("gen_batch_size") or self.config.train_batch_size
+        self.size = self.config.train_batch_size
 
     def __len__(self) -> int:
         return int(self.run.config.training.steps * self.size)
@@ -61,8 +62,17 @@ class RunDataset(RLHFDataset):  # type: ignore[misc]
         return super().__getitem__(item)
 
     def _turn(self, step: int) -> None:
-        """Closes the step before with what it earned, and draws this one. Raises UserError, with
-        the last step closed, where verl reads the loader a second time."""
+        """Closes the step before with what it earned, and draws this one. Raises UserError where
+        verl takes the tasks of a step otherwise than as one batch, before the next; and, with the
+        last step closed, where it reads the loader a second time."""
+        # verl's trainer sets it to 1 where it draws ahead, or anew for what it leaves out
+        if self.config.get("gen_batch_size") not in (None, self.size):
+            raise UserError(
+                "verl draws one by one, with rewards of what was drawn before still to come",
+                where=f"run {self.run.path}",
+                remedy="set trainer.v1.trainer_mode=sync, without algorithm.filter_groups, "
+                "sync_refill_failed_groups and data.gen_batch_size",
+            )
         if self.stream is not None and step < self.step:
             if self.stream.step == self.step - 1:
                 self._observe(self.step)
@@ -82,7 +92,7 @@ class RunDataset(RLHFDataset):  # type: ignore[misc]
         forget(self.run.path, step)
 
     def on_batch_end(self, batch: Any) -> None:
-        """What verl calls behind each update but its last one."""
+        """What verl's older trainer calls behind each update but its last one."""
         self._observe(self.step)
 
     def _observe(self, step: int) -> None:

@@ -107,10 +107,26 @@ def train(job: Job) -> None:
                     ground_truth=model,
                     extra_info=extra,
                 )
-        batches.dataset.on_batch_end(batch=batch)
+        if step % 2:  # verl's older trainer tells the end of an update, the one of today does not
+            batches.dataset.on_batch_end(batch=batch)
         saved_now = states / f"{step}.tmp"
         torch.save(batches.state_dict(), saved_now)
         saved_now.rename(states / f"{step}.pt")
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_trainer_that_draws_ahead_of_its_rewards_is_refused(tmp_path: Path, first: bool) -> None:
+    """verl's trainer sets `gen_batch_size` once the data set is made, where it draws one by one."""
+    run = make_run(tmp_path / "run", training={"steps": 2}).path
+    batches = loader(run, tmp_path)
+    if not first:
+        next(iter(batches))
+    batches.dataset.config.gen_batch_size = 1
+    with pytest.raises(UserError, match=r"rewards .* still to come.*trainer_mode=sync"):
+        batches.dataset[0 if first else 4]
+    assert RunState(Run.open(run)).last_step == 0
+    if not first:
+        batches.dataset.stream.close()
 
 
 def test_rewards_are_awaited_and_an_epoch_more_ends_with_the_last_step_on_record(
