@@ -99,6 +99,7 @@ trackers:
 # Adapters, each held to the contract in an environment with the library that it is for.
 ENVIRONMENT = sh bench/fixtures/environment.sh $(BIN)/python
 ADAPTER_TESTS = -m pytest --timeout=3600 tests/trainer/adapters/test_one_truth.py tests/trainer/adapters/test_
+RECIPE_TESTS = tests/family/schedule/test_recipes.py
 
 verifiers:
 	@sh console/setup.sh dev
@@ -107,13 +108,13 @@ verifiers:
 
 verl:
 	@sh console/setup.sh dev
-	@OMP_NUM_THREADS=1 "$$($(ENVIRONMENT) verl -e . torch verl==0.9.1)" $(ADAPTER_TESTS)verl_dataset.py
+	@OMP_NUM_THREADS=1 "$$($(ENVIRONMENT) verl -e . torch verl==0.9.1)" $(ADAPTER_TESTS)verl_dataset.py $(RECIPE_TESTS)
 
 tinker:
 	@sh console/setup.sh dev
 	@OMP_NUM_THREADS=1 PYTHON=$(BIN)/python \
 	  "$$($(ENVIRONMENT) cookbook -e . torch tinker-cookbook==0.5.0 tinker==0.24.1)" \
-	  $(ADAPTER_TESTS)tinker_dataset.py tests/trainer/adapters/test_tinker_run.py
+	  $(ADAPTER_TESTS)tinker_dataset.py tests/trainer/adapters/test_tinker_run.py $(RECIPE_TESTS)
 
 newest:
 	@sh console/setup.sh dev

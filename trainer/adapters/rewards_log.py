@@ -11,9 +11,9 @@ from threading import Lock
 from typing import Any
 
 from rods.buffers.log.disk import refusals
+from rods.buffers.log.tail import read
 from rods.buffers.log.writer import LogWriter
 from rods.buffers.run import runfolder
-from rods.buffers.state import RunState
 from rods.errors import UserError
 from rods.observations import millionths
 
@@ -41,12 +41,12 @@ def put_down(
         writer.append([{"kind": "reward", "place": place, "reward": value}])
 
 
-def rewards_by_place(state: RunState, step: int) -> dict[int, list[float]]:
-    """What has been put down of a step of its run. A line cut short is none: its reward was not
-    handed on. Raises CorruptLogError for damage."""
+def rewards_by_place(run: Path, step: int) -> dict[int, list[float]]:
+    """What has been put down of a step in the folder `run`. A line cut short is none: its reward
+    was not handed on. Raises CorruptLogError for damage."""
     by_place: dict[int, list[float]] = {}
-    for file in sorted(_folder(state.run.path, step).glob("*.jsonl")):
-        for record in state.records(str(file)):
+    for file in sorted(_folder(run, step).glob("*.jsonl")):
+        for record in read(file):
             by_place.setdefault(record["place"], []).append(record["reward"])
     return by_place
 

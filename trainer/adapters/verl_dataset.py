@@ -98,9 +98,7 @@ class RunDataset(RLHFDataset):  # type: ignore[misc]
     def _observe(self, step: int) -> None:
         assert self.stream is not None
         self.stream.draw(step, self.size)
-        self.stream.observe_rewards(
-            step, rewards_by_place(self.stream.state, step), self.reward_range
-        )
+        self.stream.observe_rewards(step, rewards_by_place(self.run.path, step), self.reward_range)
 
 
 def observed(score: Callable[..., Any]) -> Callable[..., Any]:

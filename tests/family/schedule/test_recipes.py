@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -63,3 +66,106 @@ def test_trl_trains_on_what_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert len(drawn) == len(seen) == 12
     assert len({*seen}) == len({*drawn})
     assert [[*each["rewards"].values()] for each in rewarded] == [[[0.0, 1.0, 0.0, None]] * 4] * 3
+
+
+@pytest.mark.slow
+@pytest.mark.needs("adapters")
+@pytest.mark.skipif(find_spec("verl") is None, reason="needs verl in an environment of its own")
+def test_verl_trains_on_what_is_drawn_and_goes_on_behind_its_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from verl.utils.import_utils import load_extern_object
+
+    from tests.trainer.adapters.test_verl_dataset import loader
+
+    monkeypatch.chdir(tmp_path)
+    rows = [
+        {
+            "prompt": [{"role": "user", "content": f"say {number}"}],
+            "data_source": "own",
+            "reward_model": {"ground_truth": str(number)},
+            "extra_info": {"number": number},
+        }
+        for number in range(12)
+    ]
+    files = tmp_path / "train.jsonl"
+    files.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+    user = "def your_reward(data_source, solution_str, ground_truth, extra_info=None):\n"
+    user += "    return float(solution_str)\n\n" + block("from pathlib")
+    seen: dict[int, list[int]] = {}
+    states: list[Any] = [None]
+
+    def train(first: int, last: int) -> None:
+        batches = loader(files, tmp_path, user, "Scheduled")
+        score = load_extern_object(str(tmp_path / "user.py"), "compute_score")
+        if states[first]:
+            batches.load_state_dict(states[first])
+        del states[first + 1 :]
+        for step, batch in enumerate(batches, start=first + 1):
+            seen[step] = [extra["number"] for extra in batch["extra_info"]]
+            for extra in batch["extra_info"]:
+                for reward in (0.0, 1.0, extra["number"] / 12):
+                    score("own", str(reward), "", extra)
+            states.append(batches.state_dict())
+            if step == last:
+                break
+        batches.dataset.schedule.close()
+
+    train(0, 3)
+    third = seen[3]
+    train(2, 4)  # what was rewarded last is drawn again
+    assert seen[3] == third
+    records = [*read(Path("schedules/verl") / LOG)]
+    drawn = {each["step"]: each["tasks"] for each in records if each["kind"] == "scheduled"}
+    rewarded = [each for each in records if each["kind"] == "rewarded"]
+    assert [each["step"] for each in rewarded] == [1, 2, 3] and len(drawn) == 4
+    for each in rewarded:
+        assert [*each["rewards"]] == [name for name, _ in drawn[each["step"]]]
+        assert [*each["rewards"].values()] == [
+            [0.0, 1.0, number / 12] for number in seen[each["step"]]
+        ]
+
+
+@pytest.mark.slow
+@pytest.mark.needs("adapters")
+@pytest.mark.skipif(find_spec("tinker_cookbook") is None, reason="needs the Tinker cookbook")
+def test_the_cookbook_trains_on_what_is_drawn_and_goes_on_behind_its_checkpoint(
+    tmp_path: Path,
+) -> None:
+    from tinker_cookbook.rl.rollouts import do_group_rollout_and_filter_constant_reward as rolled
+
+    from tests.trainer.adapters.tinker_given import Group, Sampling
+
+    rows = tmp_path / "prompts.jsonl"
+    rows.write_bytes(b"".join(orjson.dumps({"id": str(n), "number": n}) + b"\n" for n in range(12)))
+
+    def own(row: dict[str, int]) -> Group:
+        lost = row["number"] == 5
+        return Group(None if lost else [0.0, 1.0, row["number"] / 12])
+
+    names: dict[str, Any] = {"FOLDER": tmp_path / "schedule", "MyGroup": own}
+    text = block("from rods.family.schedule.schedule import open_schedule\nfrom tinker")
+    exec(text.replace('"prompts.jsonl"', repr(str(rows))), names)  # noqa: S102
+
+    async def train(first: int, last: int) -> list[list[str]]:
+        data = names["Scheduled"](9, 4)
+        drawn = []
+        for index in range(first, last):
+            groups = data.get_batch(index)
+            drawn.append([group.task.id for group in groups])
+            waiting = [rolled(Sampling(), each, 4, 1.0, False) for each in groups[::-1]]
+            await asyncio.gather(*waiting, return_exceptions=True)
+        data.schedule.close()
+        return drawn
+
+    drawn = asyncio.run(train(0, 3))
+    drawn[2:] = asyncio.run(train(2, 4))  # what was rewarded last is played again
+    rewarded = {}
+    for each in read(tmp_path / "schedule" / LOG):
+        if each["kind"] == "rewarded":
+            rewarded[each["step"]] = each["rewards"]
+    assert [*rewarded] == [1, 2, 3, 4]
+    for step, names_ in enumerate(drawn, start=1):
+        kept = [name for name in names_ if name != "5"]
+        assert rewarded[step] == {name: [0.0, 1.0, int(name) / 12] for name in kept}
+    assert any("5" in each for each in drawn)

@@ -11,10 +11,8 @@ from typing import Any
 
 import pytest
 
-from rods.buffers.run.run import Run
-from rods.buffers.state import RunState
 from rods.errors import CorruptLogError, UserError
-from rods.trainer.adapters.rewards_log import forget, put_down, rewards_by_place
+from rods.trainer.adapters.rewards_log import forget, put_down, rewards_by_place as by_place
 from rods.trainer.adapters.stream import DrawnTask
 from tests.buffers.world import make_run, originals
 
@@ -26,10 +24,6 @@ from rods.trainer.adapters.rewards_log import put_down
 for place in range(20):
     put_down(Path(sys.argv[1]), 3, place, place / 20, (0.0, 1.0))
 """
-
-
-def by_place(run: Path, step: int) -> dict[int, list[float]]:
-    return rewards_by_place(RunState(Run.open(run)), step)
 
 
 @pytest.fixture

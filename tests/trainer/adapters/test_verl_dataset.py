@@ -47,8 +47,8 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
 """
 
 
-def loader(run: Path, own: Path) -> Any:
-    """What verl's trainer makes of its configuration."""
+def loader(files: Path, own: Path, user: str = USER, name: str = "Tasks") -> Any:
+    """What verl's trainer makes of its configuration, with a data set of the user's."""
     from omegaconf import OmegaConf
     from torch.utils.data import SequentialSampler
     from torchdata.stateful_dataloader import StatefulDataLoader
@@ -56,19 +56,19 @@ def loader(run: Path, own: Path) -> Any:
 
     from rods.trainer.chat import Chat
 
-    (own / "user.py").write_text(USER)
+    (own / "user.py").write_text(user)
     if not (own / "model").exists():
         saved(own / "model")
     config = OmegaConf.create(
         {
-            "custom_cls": {"path": str(own / "user.py"), "name": "Tasks"},
+            "custom_cls": {"path": str(own / "user.py"), "name": name},
             "train_batch_size": 4,
             "shuffle": False,
             "max_prompt_length": 512,
         }
     )
     data = get_dataset_class(config)(
-        data_files=str(run),
+        data_files=str(files),
         tokenizer=Chat.load(own / "model").tokenizer,
         processor=None,
         config=config,
