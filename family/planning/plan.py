@@ -37,7 +37,7 @@ TABLE: dict[str, list[str]] = read_toml(Path(__file__).with_suffix(".toml"))
 # tokens in and out that scripted roles took for one of BFCL (docs/yield.md)
 VARIANT = 12_724.0, 530.0
 ASSUMED = "assumed: {}; a run with records says otherwise: --rates RUN"
-MEASURE = "measure with `rods doctor --rate {} {} {} > FILE`, then --rates FILE"
+MEASURE = "measure with `rods doctor --rate {} {} {} > FILE`, then --rates FILE; or estimate: --gpu"
 GPUS = 1.0, "assumed: its gpus in a file of rates"
 NONE = 0.0, ""
 SIZES = (
@@ -102,11 +102,16 @@ def launched(file: Path) -> Launch:
 
 
 def plan(
-    config: Config, tasks: Sequence[AnyTask], launch: Launch, config_json: Path | None, rates: Rates
+    config: Config,
+    tasks: Sequence[AnyTask],
+    launch: Launch,
+    config_json: Path | None,
+    rates: Rates,
+    price: float | None = None,
 ) -> tuple[dict[str, str], Figures]:
     """What would be done, in words by name, and how much of it. `tasks` have passed
     `rods.buffers.run.creation.check`. The policy's shape is read from `config_json`, else in its
-    folder; without it, what needs it is left out."""
+    folder; without it, what needs it is left out. `price` is that of a GPU-hour."""
     training = config.training
     operation = config.operation
     policy = config.policy
@@ -158,6 +163,9 @@ def plan(
             figures.add(f"memory: {purpose}", size / 1e9)
         _stored(figures, config, shape, launch)
     _forecast(figures, config, launch.processes, launch.processes if launch.gpu else 0, rates)
+    if price:
+        hours = next((figure.value for figure in figures if figure.name == "GPU-hours"), None)
+        figures.add("cost", hours and hours * price, price=price)
     return facts, figures
 
 
