@@ -6,9 +6,9 @@ the template would rewrite it* (what was sampled stays as it was, which is what 
 is *refused*, with the reason."""
 
 import math
-from collections.abc import Sequence, Sized
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
 from rods.calls import Call
 from rods.canonical import JsonObject, frozen
@@ -48,17 +48,6 @@ class Part:
         return Finding(self.name, True, "equal")
 
 
-class Template(Protocol):
-    """What `Chat` makes of a conversation, or stands in for it: anything with as many members as
-    there are tokens."""
-
-    def prompt(self, messages: Sequence[Message], /) -> Sized: ...
-
-    def continuation(self, messages: Sequence[Message], /) -> Sized: ...
-
-    def reply(self, text: str, /) -> Sized: ...
-
-
 class Lengths(NamedTuple):
     """Tokens of tasks by the chat template. Means are of the ground truths' episodes, 0 where no
     task has one: a policy that thinks, or errs, takes more."""
@@ -95,8 +84,9 @@ def of_policy(
     return findings, lengths(chat, config, players, tasks)
 
 
-def lengths(chat: Template, config: Config, players: Players, tasks: Sequence[AnyTask]) -> Lengths:
-    """The tokens of some of `tasks`, in equal distances; no episode exceeds the context."""
+def lengths(chat: Any, config: Config, players: Players, tasks: Sequence[AnyTask]) -> Lengths:
+    """The tokens of some of `tasks`, in equal distances; no episode exceeds the context. `chat` is
+    a Chat, or stands in for one."""
     tasks = tasks[:: math.ceil(len(tasks) / SAMPLE)]
     longest = read = generated = 0
     for task in tasks:

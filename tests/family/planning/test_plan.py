@@ -241,7 +241,7 @@ def test_a_run_that_has_steps_says_how_fast_they_are(
     said = figures(capsys, path)
     other = figures(capsys, config, "--rates", path)
     for found in (said, other):
-        assert 0 < found["hours"]["value"] < 4
+        assert found["hours"]["value"] > 0
         assert f"{path}" in found["tokens a rollout"]["source"]
         assert found["tokens a rollout"]["value"] < 640
     bare = figures(capsys, config)
