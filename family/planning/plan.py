@@ -177,22 +177,19 @@ def _counts(names: Iterable[str]) -> str:
 
 def _stored(figures: Figures, config: Config, shape: "ModelShape", launch: Launch) -> None:
     """A checkpoint on the disk, and what a node's processes hold in its own memory: before their
-    GPUs have the policy (where it is shared twice: what is trained, and the whole copy), and
-    later."""
+    GPUs have the policy, and later, where the first keeps a whole copy for others that roll out."""
     rank = config.policy.lora_rank
     state = OPTIMIZER[config.training.optimizer]
     whole = shape.parameters * FLOAT
     trained = shape.adapters(rank) * (FLOAT + state) if rank else shape.parameters * state
     figures.add("disk: checkpoints", (KEEP + 1) * (whole + trained) / 1e9, keep=KEEP)
     each = launch.processes // launch.nodes
-    shared = launch.sharding != "whole"
-    kept = (
-        each
-        * whole
-        * (shared and bool(config.operation.rollout_servers or config.operation.colocated))
-    )
-    most = max(each * whole * (1 + shared), kept + whole + trained)
-    figures.add("host memory of a node", most / 1e9, each=each, twice=" × 2" * shared)
+    # the first one's and the file that all map (trainer/trl_start.py), and DeepSpeed's own
+    loading = 1 + (each > 1) + each * launch.sharding.startswith("zero")
+    elsewhere = config.operation.rollout_servers or config.operation.colocated
+    kept = whole * (launch.sharding != "whole" and bool(elsewhere))
+    most = max(loading * whole, kept + whole + trained)
+    figures.add("host memory of a node", most / 1e9, each=each, times=loading)
 
 
 def _forecast(figures: Figures, config: Config, processes: int, gpus: int, rates: Rates) -> None:
