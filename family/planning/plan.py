@@ -361,6 +361,7 @@ def model_shape(folder: Path, config_json: Path | None = None) -> ModelShape | N
     there are any; None where there is no config."""
     try:
         config = orjson.loads(read_regular(config_json or folder / "config.json"))
+        config = config.get("text_config", config)  # of one that also sees or hears
         hidden, heads, layers, inner, vocabulary = (int(config[name]) for name in SIZES)
         size = int(config.get("head_dim") or hidden // heads)
         keys = int(config.get("num_key_value_heads") or heads) * size
@@ -369,7 +370,7 @@ def model_shape(folder: Path, config_json: Path | None = None) -> ModelShape | N
         shape = ModelShape(
             weights, layers, hidden, heads * size, keys, inner, vocabulary, bool(tied)
         )
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
     return (
         shape

@@ -278,7 +278,11 @@ def test_a_plan_needs_no_weights_and_without_a_model_says_what_needs_none(
     assert "\nparameters: " in whole and "memory: weights: " in whole
     (folder / "config.json").unlink()
     assert run([*command, "--config-json", str(apart)]) == EXIT_OK
-    assert capsys.readouterr().out == whole
+    alone = capsys.readouterr().out
+    nested = tmp_path / "nested.json"  # as one has it that sees, too
+    nested.write_text(json.dumps({"text_config": json.loads(apart.read_bytes())}))
+    assert run([*command, "--config-json", str(nested)]) == EXIT_OK
+    assert capsys.readouterr().out == alone == whole
     assert run(command) == EXIT_USER
     said = capsys.readouterr()
     assert "rollouts a step" in said.out and "memory" not in said.out
