@@ -98,11 +98,9 @@ class Shards:
 
     @torch.no_grad()
     def scatter(self) -> None:
-        """Puts the copy's weights into what is trained, and gives up a copy that is not used."""
+        """Puts the copy's weights into what is trained."""
         for copied, part in self._pairs(writing=True):
             part.copy_(_part(copied, part))
-            if not self.copied:
-                copied.data = copied.data.to("meta")
 
     def _pairs(self, *, writing: bool) -> Iterator[tuple[Any, Any]]:
         """Each parameter of the copy beside what is trained of it, one at a time."""

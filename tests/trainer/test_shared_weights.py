@@ -47,21 +47,18 @@ def loaded(folder: Path, how: str) -> tuple[int, list[dict[str, Any]], str]:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_two_processes_hold_a_model_and_its_twin_once(model: Path) -> None:
-    weights = 4 * sum(
-        weight.numel() for weight in LlamaForCausalLM.from_pretrained(model).parameters()
-    )
-    _, alone, said = loaded(model, "alone")
-    assert all(one["own"] > 1.8 * weights for one in alone) and len(alone) == 2, said
-    _, shared, said = loaded(model, "shared")
-    assert (
-        sum(one["share"] for one in shared) < 2 * weights < 0.6 * sum(one["share"] for one in alone)
-    ), said
-    assert shared[1]["own"] < 0.3 * weights, said
-    assert {one["total"] for one in alone} == {one["total"] for one in shared}
+    parameters = LlamaForCausalLM.from_pretrained(model).parameters()
+    weights = 4 * sum(weight.numel() for weight in parameters)
+    _, (first, second), said = loaded(model, "shared")
+    assert second["own"] < 0.3 * weights, said  # alone: 2 × weights
+    assert first["share"] + second["share"] < 2 * weights, said  # alone: 4 × weights
+    assert first["total"] == second["total"] != 0
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_a_folder_without_weights_is_refused_in_every_process(model: Path, tmp_path: Path) -> None:
     for file in model.iterdir():
         if file.suffix != ".safetensors":
