@@ -101,11 +101,14 @@ class Chat:
         tokenizer.chat_template = template
         return Chat(tokenizer, folder, family, policy.chat_template_kwargs)
 
-    def load_model(self) -> Any:
-        """The causal language model beside the tokenizer, in float32. Raises UserError when it
-        cannot be loaded."""
+    def load_model(self, folder: Path | None = None) -> Any:
+        """The causal language model beside the tokenizer, or in `folder`, in float32: mapped from
+        its file where that holds such numbers. Raises UserError when it cannot be loaded."""
         return _loaded(
-            "causal language model", AutoModelForCausalLM, self.folder, dtype=torch.float32
+            "causal language model",
+            AutoModelForCausalLM,
+            folder or self.folder,
+            dtype=torch.float32,
         )
 
     def prompt(self, messages: Sequence[Message]) -> list[int]:

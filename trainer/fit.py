@@ -81,10 +81,13 @@ def of_policy(
     findings = [_form(chat, config.policy.dialect, dialect), *(part.finding() for part in found)]
     if any(part.verdict == "refused" for part in found):
         return findings, None
-    return findings, _lengths(chat, config, players, tasks[:: math.ceil(len(tasks) / SAMPLE)])
+    return findings, lengths(chat, config, players, tasks)
 
 
-def _lengths(chat: Chat, config: Config, players: Players, tasks: Sequence[AnyTask]) -> Lengths:
+def lengths(chat: Any, config: Config, players: Players, tasks: Sequence[AnyTask]) -> Lengths:
+    """The tokens of some of `tasks`, in equal distances; no episode exceeds the context. `chat` is
+    a Chat, or stands in for one."""
+    tasks = tasks[:: math.ceil(len(tasks) / SAMPLE)]
     longest = read = generated = 0
     for task in tasks:
         job = players.scored(task, config)
@@ -92,12 +95,15 @@ def _lengths(chat: Chat, config: Config, players: Players, tasks: Sequence[AnyTa
             if isinstance(need := next(job.engine()), NeedText):
                 longest = max(longest, len(chat.prompt(need.messages)))
             continue
+        left = config.rollouts.max_context_tokens
         for need, reply in ground_truth(job):
             fresh = need.messages[need.fresh :]
             size = len(chat.continuation(fresh) if need.fresh else chat.prompt(fresh))
             longest = longest if need.fresh else max(longest, size)
-            read += size
-            generated += len(chat.reply(reply)) + 1  # its end
+            written = len(chat.reply(reply)) + 1  # its end
+            read += min(size, max(left, 0))
+            generated += min(written, max(left - size, 0))
+            left -= size + written
     played = sum(isinstance(task, Task) for task in tasks) or 1
     return Lengths(len(tasks), longest, read / played, generated / played)
 

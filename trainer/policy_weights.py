@@ -78,7 +78,8 @@ class Weights:
         adopted = (folder / ADOPTED).exists()
         try:
             if not load_adapter(model, folder):
-                load_plain(model, folder)
+                mapped = self.shards.kind != "whole" and model.device.type == "cpu"
+                load_plain(model, folder, mapped=mapped)
             self.shards.scatter()
             if adopted:  # the run's first start, or one that took no step
                 self.shards.begin_optimizer()

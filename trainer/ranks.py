@@ -24,6 +24,7 @@ class Ranks:
     def __init__(self) -> None:
         state = PartialState(cpu=not torch.cuda.is_available(), timeout=timedelta(seconds=TOGETHER))
         self.first: bool = state.is_main_process
+        self.first_of_node: bool = state.is_local_main_process
         self.index: int = state.process_index  # this process's rank, from 0
         self.count: int = state.num_processes
         self.services: Mapping[str, Callable[..., Any]] = {}

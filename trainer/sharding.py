@@ -3,8 +3,9 @@ ZeRO, as `accelerate launch` and its configuration (experiments/training/*.yaml)
 
 The rest of the trainer works on a whole copy of the policy in every process (`LocalEngine.model`):
 `gather` updates the copy from the partitions, `scatter` the partitions from the copy. So rollouts
-need no other process between two tokens, and a checkpoint holds plain weights. Where nothing is
-sharded the copy is the policy itself.
+need no other process between two tokens, and a checkpoint holds plain weights. Where others roll
+out, only the first process brings its copy up to date. Where nothing is sharded the copy is the
+policy itself.
 
 Checkpoints of whole and of FSDP2 runs are alike: a run may go on with another number of processes.
 What DeepSpeed keeps is written and read by DeepSpeed, one file a process, and can only be resumed
@@ -76,13 +77,24 @@ class Shards:
         self.optimizer = optimizer
         self.wrapped = wrapped
         self.first = first
-        self.trained = whole if how == "whole" else copy.deepcopy(whole)
+        self.copied = True  # whether this process uses its copy
+        self.trained = whole
+        if how != "whole":
+            # FSDP2 splits parameters into storage of its own, and until then they are not written
+            shared = {
+                id(part): torch.nn.Parameter(part.data, part.requires_grad)
+                for part in whole.parameters()
+                if how == "fsdp"
+            }
+            self.trained = copy.deepcopy(whole, shared)
 
     @torch.no_grad()
     def gather(self) -> None:
-        """Brings the copy up to date."""
+        """Brings the copy up to date, where it is used."""
         for copied, part in self._pairs(writing=False):
-            copied.copy_(_full(part))
+            value = _full(part)
+            if self.copied:
+                copied.copy_(value)
 
     @torch.no_grad()
     def scatter(self) -> None:

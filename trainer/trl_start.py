@@ -13,15 +13,18 @@ os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from transformers.utils import logging as transformers_logging
 from trl import GRPOConfig
 from trl.trainer import utils as trl_utils
 
 from rods.buffers.run import runfolder
 from rods.buffers.run.run import Run
+from rods.errors import UserError
 from rods.gates.ground_truth import Room
 from rods.logs import log
 from rods.trainer import fit, sharding, torch_settings
@@ -37,7 +40,7 @@ from rods.trainer.ranks import Ranks
 from rods.trainer.token_scores import OwnTokenLoss
 from rods.trainer.training_run import TrainingRun
 from rods.trainer.trl_grpo import RunTrainer, require_rank0
-from rods.trainer.weight_files import adapted
+from rods.trainer.weight_files import adapted, save_plain
 
 # Without Triton, TRL's output head scores every token, prompts and padding too, because some
 # devices compile anew for each number of tokens. A CPU does not, so only tokens with a label are
@@ -78,9 +81,38 @@ def take_part(run: Run, training: TrainingRun | None = None) -> None:
         if room and (cramped := room.cramped([*run.training.values()], run.environments.load)):
             log.warning(cramped)
     bf16 = torch_settings.bf16(run.config.operation, policy.kind)
-    engine = LocalEngine(chat.load_model(), chat, run.config.rollouts, bf16=bf16)
+    engine = LocalEngine(load_shared(chat, ranks), chat, run.config.rollouts, bf16=bf16)
     engine.model = adapted(engine.model, policy, run.config.random_seeds.policy)
     WeightTrainer(run, training, ranks, engine, sharding.checked(run.config)).train()
+
+
+def load_shared(chat: Chat, ranks: Ranks) -> Any:
+    """The model, in memory that the processes of a node share until they write to it: the first of
+    them writes its float32 into a temporary file, and all map that. Raises UserError, in every
+    process, where one cannot load it."""
+    if ranks.count == 1:
+        return chat.load_model()
+    with TemporaryDirectory(prefix="rods-weights-") as folder:
+        place: str | UserError = ""
+        if ranks.first_of_node:
+            try:
+                save_plain(chat.load_model(), Path(folder))
+                place = folder
+            except UserError as error:
+                place = error
+            except (OSError, SafetensorError) as error:
+                remedy = "set TMPDIR to a folder with 4 bytes a parameter free"
+                place = UserError(f"cannot hold the weights: {error}", where=folder, remedy=remedy)
+        places = ranks.gathered([place])
+        for place in places:
+            if isinstance(place, UserError):
+                raise place
+        # that of the node's first, whose processes have ranks in a row
+        nearest = [place for place in places[: ranks.index + 1] if place][-1]
+        model = chat.load_model(Path(str(nearest)))
+        model.config._name_or_path = str(chat.folder)  # TRL loads a reference policy from there
+        ranks.gathered([""])  # the file goes when all have it
+    return model
 
 
 def starting_weights(run: TrainingRun) -> Path:
@@ -116,6 +148,7 @@ class WeightTrainer(OwnTokenLoss, RunTrainer):
             run, training, ranks, engine.chat.tokenizer, model=self.shards.trained, args=settings
         )
         self.rollout_engine = rollout = rollout_engine(self, run, engine, ranks)
+        self.shards.copied = ranks.first or rollout is engine
         if how != "whole" and rollout is engine:
             # what TRL does with a policy that is not spread
             engine.model.to(self.accelerator.device)

@@ -63,10 +63,10 @@ def save_plain(model: Any, folder: Path, dtype: torch.dtype | None = None) -> No
     base.save_pretrained(folder, state_dict=plain)
 
 
-def load_plain(model: Any, folder: Path) -> None:
+def load_plain(model: Any, folder: Path, *, mapped: bool = False) -> None:
     """Restores what `save_plain` wrote, unrounded, in place, so that an optimizer keeps its
-    parameters. Raises OSError, RuntimeError, ValueError for files that lack a weight, have one too
-    many, or one of another shape."""
+    parameters; or by others that are `mapped` from the file. Raises OSError, RuntimeError,
+    ValueError for files that lack a weight, have one too many, or one of another shape."""
     check_texts(folder)
     options = {"dtype": model.dtype, "output_loading_info": True, "ignore_mismatched_sizes": True}
     with _unpartitioned():
@@ -82,7 +82,9 @@ def load_plain(model: Any, folder: Path) -> None:
             raise RuntimeError(
                 f"weights that are {how}: {', '.join(names[:3])}{', …' if len(names) > 3 else ''}"
             )
-    model.load_state_dict(written.state_dict())
+    model.load_state_dict(written.state_dict(), assign=mapped)
+    if mapped:
+        model.tie_weights()
 
 
 @contextmanager

@@ -37,7 +37,7 @@ TABLE: dict[str, list[str]] = read_toml(Path(__file__).with_suffix(".toml"))
 # tokens in and out that scripted roles took for one of BFCL (docs/yield.md)
 VARIANT = 12_724.0, 530.0
 ASSUMED = "assumed: {}; a run with records says otherwise: --rates RUN"
-MEASURE = "measure with `rods doctor --rate {} {} {} > FILE`, then --rates FILE"
+MEASURE = "measure with `rods doctor --rate {} {} {} > FILE`, then --rates FILE; or estimate: --gpu"
 GPUS = 1.0, "assumed: its gpus in a file of rates"
 NONE = 0.0, ""
 SIZES = (
@@ -102,11 +102,16 @@ def launched(file: Path) -> Launch:
 
 
 def plan(
-    config: Config, tasks: Sequence[AnyTask], launch: Launch, config_json: Path | None, rates: Rates
+    config: Config,
+    tasks: Sequence[AnyTask],
+    launch: Launch,
+    config_json: Path | None,
+    rates: Rates,
+    price: float | None = None,
 ) -> tuple[dict[str, str], Figures]:
     """What would be done, in words by name, and how much of it. `tasks` have passed
     `rods.buffers.run.creation.check`. The policy's shape is read from `config_json`, else in its
-    folder; without it, what needs it is left out."""
+    folder; without it, what needs it is left out. `price` is that of a GPU-hour."""
     training = config.training
     operation = config.operation
     policy = config.policy
@@ -158,6 +163,9 @@ def plan(
             figures.add(f"memory: {purpose}", size / 1e9)
         _stored(figures, config, shape, launch)
     _forecast(figures, config, launch.processes, launch.processes if launch.gpu else 0, rates)
+    if price:
+        hours = next((figure.value for figure in figures if figure.name == "GPU-hours"), None)
+        figures.add("cost", hours and hours * price, price=price)
     return facts, figures
 
 
@@ -169,22 +177,19 @@ def _counts(names: Iterable[str]) -> str:
 
 def _stored(figures: Figures, config: Config, shape: "ModelShape", launch: Launch) -> None:
     """A checkpoint on the disk, and what a node's processes hold in its own memory: before their
-    GPUs have the policy (where it is shared twice: what is trained, and the whole copy), and
-    later."""
+    GPUs have the policy, and later, where the first keeps a whole copy for others that roll out."""
     rank = config.policy.lora_rank
     state = OPTIMIZER[config.training.optimizer]
     whole = shape.parameters * FLOAT
     trained = shape.adapters(rank) * (FLOAT + state) if rank else shape.parameters * state
     figures.add("disk: checkpoints", (KEEP + 1) * (whole + trained) / 1e9, keep=KEEP)
     each = launch.processes // launch.nodes
-    shared = launch.sharding != "whole"
-    kept = (
-        each
-        * whole
-        * (shared and bool(config.operation.rollout_servers or config.operation.colocated))
-    )
-    most = max(each * whole * (1 + shared), kept + whole + trained)
-    figures.add("host memory of a node", most / 1e9, each=each, twice=" × 2" * shared)
+    # the first one's and the file that all map (trainer/trl_start.py), and DeepSpeed's own
+    loading = 1 + (each > 1) + each * launch.sharding.startswith("zero")
+    elsewhere = config.operation.rollout_servers or config.operation.colocated
+    kept = whole * (launch.sharding != "whole" and bool(elsewhere))
+    most = max(loading * whole, kept + whole + trained)
+    figures.add("host memory of a node", most / 1e9, each=each, times=loading)
 
 
 def _forecast(figures: Figures, config: Config, processes: int, gpus: int, rates: Rates) -> None:
@@ -356,6 +361,7 @@ def model_shape(folder: Path, config_json: Path | None = None) -> ModelShape | N
     there are any; None where there is no config."""
     try:
         config = orjson.loads(read_regular(config_json or folder / "config.json"))
+        config = config.get("text_config", config)  # of one that also sees or hears
         hidden, heads, layers, inner, vocabulary = (int(config[name]) for name in SIZES)
         size = int(config.get("head_dim") or hidden // heads)
         keys = int(config.get("num_key_value_heads") or heads) * size
@@ -364,7 +370,7 @@ def model_shape(folder: Path, config_json: Path | None = None) -> ModelShape | N
         shape = ModelShape(
             weights, layers, hidden, heads * size, keys, inner, vocabulary, bool(tied)
         )
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
     return (
         shape

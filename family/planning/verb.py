@@ -17,7 +17,8 @@ from rods.console.events import Events
 from rods.console.output import print_result
 from rods.environments.loading import Environments
 from rods.errors import UserError
-from rods.family.planning.plan import Launch, Rates, launched, plan as planned
+from rods.family.planning.estimates import READ, WRITTEN, Characters, estimated
+from rods.family.planning.plan import Launch, Rates, launched, model_shape, plan as planned
 from rods.files import read_toml
 from rods.gates.ground_truth import Room
 from rods.players import Players
@@ -34,11 +35,14 @@ STEP = (
     "update_seconds",
 )
 IN_ALL = "in all at most"
+MEMORY = 80.0, "assumed"  # GB of a GPU
 ROOM = 0.9  # of a GPU; the rest is for what the estimate does not count
 PERFECT = (
-    "the ground truths of {} tasks by the chat template, in one reply a turn: a policy that thinks "
-    "or errs takes more; a run with records says how much: --rates RUN"
+    "the ground truths of {} tasks by {}, in one reply a turn: a policy that thinks or errs takes "
+    "more; a run with records says how much: --rates RUN"
 )
+TEMPLATE = "the chat template"
+ASSUMED = f"assumed {READ:g} characters a token read and {WRITTEN:g} written"
 
 
 def plan(
@@ -50,7 +54,9 @@ def plan(
     accelerate: Path | None = None,
     config_json: Path | None = None,
     rates: Annotated[list[Path] | None, Parameter(negative="")] = None,
-    gpu_memory: PositiveFloat = 80.0,
+    gpu: str | None = None,
+    gpu_memory: PositiveFloat | None = None,
+    price: PositiveFloat | None = None,
     as_json: Json = False,
 ) -> None:
     """Check all that a start would check, and print what the run would do: rollouts, tokens,
@@ -64,7 +70,11 @@ def plan(
         accelerate: The configuration for `accelerate launch`.
         config_json: That of a model that is not here yet.
         rates: What `rods doctor --rate` wrote, or a run that has steps.
-        gpu_memory: GB of each GPU; what does not fit nine tenths of it is an error.
+        gpu: Their kind, for speeds that nobody has measured: estimated from what its maker
+            publishes (docs/plan.md). An unknown one names those that there are.
+        gpu_memory: GB of each GPU, by default of `gpu`, else 80; what does not fit nine tenths of
+            it is an error.
+        price: Of an hour of one GPU, for what all of them cost.
     """
     if config.is_dir():
         run = Run.open(config)
@@ -90,29 +100,39 @@ def plan(
     rates_given = known_rates(sources)
     lengths = None
     chat_format = ""
+    counted = TEMPLATE
     train = [task for task in tasks if task.split == "train"] or tasks
-    if settings.policy.kind == "transformers" and Path(settings.policy.model).is_dir() and train:
+    if settings.policy.kind == "transformers" and train:
         from rods.trainer import fit  # late: it imports torch
 
-        try:
-            found, lengths = fit.of_policy(settings, Players(worlds, settings), train)
-            chat_format = "".join(f"\n  {finding}" for finding in found)
-        except UserError as error:
-            chat_format = str(error)
-        room = Room.of(settings) if lengths else None
-        if room and (cramped := room.cramped(train, worlds.load)):
-            warnings = [*warnings, cramped]
+        players = Players(worlds, settings)
+        if not Path(settings.policy.model).is_dir():
+            counted = ASSUMED
+            lengths = fit.lengths(Characters(), settings, players, train)
+        else:
+            try:
+                found, lengths = fit.of_policy(settings, players, train)
+                chat_format = "".join(f"\n  {finding}" for finding in found)
+            except UserError as error:
+                chat_format = str(error)
+            room = Room.of(settings) if lengths else None
+            if room and (cramped := room.cramped(train, worlds.load)):
+                warnings = [*warnings, cramped]
     if lengths and lengths.generated:
-        by = PERFECT.format(lengths.tasks)
+        by = PERFECT.format(lengths.tasks, counted)
         rates_given = {
             "rollout.read_tokens": (lengths.read, by),
             "rollout.generated_tokens": (lengths.generated, by),
             **rates_given,
         }
-    facts, figures = planned(settings, tasks, launch, config_json, rates_given)
+    if gpu:
+        shape = model_shape(Path(settings.policy.model), config_json)
+        rates_given = estimated(settings, shape, launch, gpu, rates_given)
+    gpu_memory = gpu_memory or rates_given.get("gpu.gigabytes", MEMORY)[0]
+    facts, figures = planned(settings, tasks, launch, config_json, rates_given, price)
     facts["chat format"] = chat_format
     if lengths:
-        figures.add("tokens of a first prompt", lengths.prompt, tasks=lengths.tasks)
+        figures.add("tokens of a first prompt", lengths.prompt, tasks=lengths.tasks, by=counted)
     print_result(
         as_json,
         {"facts": facts, "figures": [figure._asdict() for figure in figures], "warnings": warnings},

@@ -20,7 +20,10 @@ EXPECTED = {
     "init": (["FOLDER"], []),
     "plan": (
         ["CONFIG"],
-        ["--nodes", "--gpus", "--accelerate", "--config-json", "--rates", "--gpu-memory", "--json"],
+        [
+            *("--nodes", "--gpus", "--accelerate", "--config-json", "--rates", "--gpu"),
+            *("--gpu-memory", "--price", "--json"),
+        ],
     ),
     "twin": (
         ["RUN"],

@@ -25,6 +25,11 @@ RECIPES = {
     f"trustee/{name}": EXPERIMENTS / "trustee" / f"{name}.toml"
     for name in ("qwen3-8b", "tool-n1", "toolrl")
 }
+# Of the other three models no sizes are kept in MODELS.
+RECIPES |= {
+    f"native/{name}": EXPERIMENTS / "native" / f"{name}.toml"
+    for name in ("qwen3-4b-instruct-2507", "qwen3-8b", "llama-3.1-8b")
+}
 # What trains all weights of billions of parameters needs eight GPUs: one cannot hold weights,
 # gradients, optimizer and reference policy in float32, 20 bytes a parameter. LoRA keeps the weights
 # whole on each GPU, which one holds; SmolLM2 needs no GPU at all.
