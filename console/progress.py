@@ -498,7 +498,7 @@ class Progress:
         beat = read_heartbeat(self.run.path, "trainer")
         done = beat.get("done")
         share = f" {100 * done:.0f} %" if isinstance(done, (int, float)) else ""
-        rest = _left(beat["left"]) if "left" in beat else ""
+        rest = _left(left) if (left := beat.get("left")) else ""
         return f"{beat.get('state', 'starting')}{share}{rest}"
 
     def seconds_per_step(self) -> float | None:

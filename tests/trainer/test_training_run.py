@@ -1,5 +1,6 @@
 """The run object that policies drive, in one process."""
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -285,11 +286,12 @@ def test_a_long_preparation_says_how_long_it_takes_here(tmp_path: Path) -> None:
     made = make(tmp_path)
     with TrainingRun(made) as run:
         run.preparing("warm start", 0.1)
-        assert "left" not in read_heartbeat(made.path, "trainer"), "nothing was measured yet"
         began, first = run._preparing or (0.0, 0.0)
         run._preparing = (began - 120.0, first)  # what was done since took two minutes, at least
         run.preparing("warm start", 0.3)
-        assert read_heartbeat(made.path, "trainer")["left"] >= 7 * 60
+        while "left" not in (beat := read_heartbeat(made.path, "trainer")):
+            time.sleep(0.05)
+        assert beat["left"] >= 7 * 60
         said = Progress(made.path).preparing()
     assert said.startswith("warm start 30 %, about ") and said.endswith(" min left")
 
