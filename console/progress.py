@@ -222,8 +222,9 @@ class ProgressSample:
         """Seconds a step and the time left, in words; empty before they are known."""
         if self.seconds_per_step is None or self.finished:
             return ""
-        rest = _left(self.seconds_per_step * (self.steps - self.step))
-        return f"{self.seconds_per_step:.1f} s a step{rest}"
+        left = self.seconds_per_step * (self.steps - self.step)
+        rest = f"{left / 60:.0f} min" if left >= 90 else f"{left:.0f} s"
+        return f"{self.seconds_per_step:.1f} s a step, about {rest} left"
 
     def line(self) -> str:
         """One plain line."""
@@ -498,7 +499,7 @@ class Progress:
         beat = read_heartbeat(self.run.path, "trainer")
         done = beat.get("done")
         share = f" {100 * done:.0f} %" if isinstance(done, (int, float)) else ""
-        rest = _left(left) if (left := beat.get("left")) else ""
+        rest = f", about {left / 60:.1f} min left" if (left := beat.get("left")) else ""
         return f"{beat.get('state', 'starting')}{share}{rest}"
 
     def seconds_per_step(self) -> float | None:
@@ -507,13 +508,6 @@ class Progress:
         begin, first = self._clock[0]
         end, last = self._clock[-1]
         return (end - begin) / (last - first) if last > first else None
-
-
-def _left(seconds: float) -> str:
-    """The time that is left, to be said behind something else."""
-    return (
-        f", about {seconds / 60:.0f} min left" if seconds >= 90 else f", about {seconds:.0f} s left"
-    )
 
 
 def _counts(named: Mapping[str, int]) -> str:

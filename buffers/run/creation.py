@@ -280,9 +280,9 @@ def _warnings(config: Config, tasks: Sequence[AnyTask], environments: Environmen
         warnings.append(
             f"nano knows desk alone: its warm start shows no tool of "
             f"{', '.join(sorted(strange)[:FEW])}, so it will earn next to nothing there. It tries "
-            f"the loop out: once the warm start has begun, `rods up` and `rods status` say how many "
-            f'minutes it takes here. So does policy.kind = "simulated" in seconds. To learn, name '
-            f'a model: kind = "transformers"'
+            'the loop out, and so does policy.kind = "simulated" in seconds: `rods status` says '
+            "how many minutes of the warm start are left here, once it has begun. To learn, name a "
+            'model: kind = "transformers"'
         )
     if config.pipeline.author == "llm":
         return warnings  # a model writes from tools and schemas alone

@@ -7,13 +7,7 @@ if TYPE_CHECKING:
 
 PROVIDES: "Provides" = {
     "record_shapes": {
-        "answered": {
-            "task": "text",
-            "at": "count",
-            "key": "text",
-            "schema": "flag",
-            "completion": "object",
-        }
+        "answered": {"task": "text", "at": "count", "key": "text", "completion": "object"}
     },
     "verbs": {
         "data reword": (

@@ -2,13 +2,12 @@
 start asks nothing that an earlier one was answered."""
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 
 from rods.asking import answer_of
-from rods.buffers.log.disk import refusals
 from rods.buffers.log.record_bytes import Record
 from rods.buffers.log.tail import read
 from rods.buffers.log.writer import GroupCommit, LogWriter
@@ -26,16 +25,12 @@ class Tape(Client):
     are forgotten."""
 
     def __init__(
-        self,
-        client: Client,
-        task: str,
-        answers: list[Record],
-        append: Callable[[Record], Awaitable[None]],
+        self, client: Client, task: str, answers: list[Record], commit: GroupCommit
     ) -> None:
         vars(self).update(vars(client))
         self._task = task
         self._answers = answers
-        self._append = append
+        self._commit = commit
         self._at = 0
 
     def constrains(self, backbone: str) -> bool:
@@ -58,7 +53,7 @@ class Tape(Client):
                 "schema": request.schema is not None,
                 "completion": asdict(whole),
             }
-            await self._append(answered)
+            await self._commit.append(answered)
             self._answers[at:] = [answered]
         self._at += 1
         return Completion(**self._answers[at]["completion"])
@@ -68,12 +63,11 @@ class Tape(Client):
 def journal(folder: Path) -> Iterator[Callable[[Client, str], Tape]]:
     """Gives the tape of a task by its id. One process writes in `folder` at a time. Raises
     RefusedError where another one does, CorruptLogError."""
-    with refusals(folder):
-        folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     with Ownership(folder, LOG, "reword"), closing(LogWriter(folder / LOG)) as writer:
         answers: dict[str, list[Record]] = defaultdict(list)
         for answered in read(folder / LOG):
             answers[answered["task"]][answered["at"] :] = [answered]
         commit = GroupCommit(lambda: writer)
         with closing(commit):
-            yield lambda client, task: Tape(client, task, answers[task], commit.append)
+            yield lambda client, task: Tape(client, task, answers[task], commit)

@@ -86,8 +86,8 @@ def drafted(environment: Environment, task: Task, results: Results) -> tuple[Dra
         bound = [
             BoundCall(
                 call,
-                results[turn][index],
-                flows[turn][index],
+                result,
+                flow,
                 call.name,
                 {
                     name: Slot("", spoken(value), value=value)
@@ -95,7 +95,7 @@ def drafted(environment: Environment, task: Task, results: Results) -> tuple[Dra
                     if said.contains_exact(value)
                 },
             )
-            for index, call in enumerate(calls)
+            for call, result, flow in zip(calls, results[turn], flows[turn], strict=True)
         ]
         turns.append(tuple(bound))
         if calls or task.type in PLAIN:

@@ -5,9 +5,6 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
-
-from cyclopts import Parameter
 
 from rods import logs
 from rods.buffers.log import disk
@@ -43,7 +40,7 @@ def reword_tasks(
     /,
     *,
     config: Path,
-    out: Annotated[Path | None, Parameter(name="--out")] = None,
+    out: Path | None = None,
     trust: bool = False,
     as_json: Json = False,
 ) -> int:
@@ -83,7 +80,9 @@ async def _reworded(
 ) -> list[Outcome]:
     """What became of `tasks`. `folder` keeps what was answered."""
     operation = config.operation
-    settings = config.pipeline.model_copy(update={"author": "llm", "rewrite": True})
+    settings = config.pipeline.model_copy(
+        update={"author": "llm", "rewrite": True, "adversarial": True}
+    )
     config = config.model_copy(update={"pipeline": settings})
     near = SimilarityIndex([*tasks, *guarded_by(config)])
     free = asyncio.Semaphore(operation.workers)
@@ -94,9 +93,14 @@ async def _reworded(
         if results is None or reasons:
             return "goal.calls", f"{LEFT}: {'; '.join(map(str, reasons))}", "mend the task"
         draft, asked = await in_thread(threads, drafted, world, task, results)
-        backbone = client.draw(keyed_random(config.random_seeds.daemon, "backbone", task.id))
-        asking = settings.answer_tries, settings.feedback, config.roles
-        asker = Asker(client, backbone, client.account(task.id), *asking)
+        asker = Asker(
+            client,
+            client.draw(keyed_random(config.random_seeds.daemon, "backbone", task.id)),
+            client.account(task.id),
+            settings.answer_tries,
+            settings.feedback,
+            config.roles,
+        )
         author = Rewording(world, asker, settings, threads)
         author.asked = asked
         failed: list[Rejection] = []
@@ -105,24 +109,26 @@ async def _reworded(
             """What its new words come near, and the old ones did not."""
             before = {task.id, *(match.other for match in near.matches(task))}
             reasons = [str(other) for other in near.matches(new) if other.other not in before]
-            if new.id in near:
-                reasons.append("all is said as in another task, or as before")
+            reasons += ["all is said as in another task, or as before"] * (new.id in near)
             if not reasons:
                 near.add(new)
             return reasons
 
-        assignment = Assignment(task.id, 0, task, task, 0, draft=draft)
-        new = await pipeline.write(assignment, author, world, admit, failed.append)
+        new = await pipeline.write(
+            Assignment(task.id, 0, task, task, 0, draft=draft), author, world, admit, failed.append
+        )
         if isinstance(new, str):
             cause = failed[-1].cause
             why = cause.detail if cause else f"{new}: {failed[-1].evidence}"
             if new in UNDECIDED:
                 raise InfrastructureError(why)
             return "user.script", f"{LEFT}: {why}", ""
-        about = only(new.provenance, ("model", "prompts", "judge"))
-        kept = without(task.provenance, "flows", "missing")  # which hang on the words
-        kept |= {"results": new.provenance["results"], "reworded": {"of": task.id, **about}}
-        return replace(new, provenance=kept)
+        provenance = {
+            **without(task.provenance, "flows", "missing"),  # which hang on the words
+            "results": new.provenance["results"],
+            "reworded": {"of": task.id, **only(new.provenance, ("model", "prompts", "judge"))},
+        }
+        return replace(new, provenance=provenance)
 
     async def outcome(task: AnyTask, client: Client) -> Outcome:
         world = worlds[task.environment.name]
@@ -133,13 +139,18 @@ async def _reworded(
         try:
             async with free:
                 return await reworded(task, world, tape(client, task.id))
-        except InfrastructureError as error:
+        except Exception as error:  # noqa: BLE001
+            # a world may raise anything, and one task never ends the others
             return "", f"undecided: {error}", "the same command asks again"
 
     with journal(folder) as tape, ThreadPoolExecutor(IN_FLIGHT + 1) as threads:
         pipeline = Pipeline(config, SimilarityIndex(), threads)
-        async with UsageLog(folder, "reword") as usage:
-            budget = Budget(operation.budgets, tokens=usage.tokens, requests=usage.requests)
-            endpoints = [endpoint.giving_up for endpoint in operation.endpoints]
-            async with Client(endpoints, budget=budget, sink=usage) as client:
-                return await asyncio.gather(*(outcome(task, client) for task in tasks))
+        async with (
+            UsageLog(folder, "reword") as usage,
+            Client(
+                [endpoint.giving_up for endpoint in operation.endpoints],
+                budget=Budget(operation.budgets, tokens=usage.tokens, requests=usage.requests),
+                sink=usage,
+            ) as client,
+        ):
+            return await asyncio.gather(*(outcome(task, client) for task in tasks))

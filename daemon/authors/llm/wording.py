@@ -111,8 +111,9 @@ async def rewrite(
         "longest": str(LONGEST),
     }
     form = AnswerForm({"queries": _list_schema(TEXT, count)})
-    options: JsonObject = {"sections": sections, "parts": 256 * count}
-    return await context.ask(assignment, "rewrite_turns", fields, form, read, **options)
+    return await context.ask(
+        assignment, "rewrite_turns", fields, form, read, sections=sections, parts=256 * count
+    )
 
 
 async def reword(

@@ -85,8 +85,8 @@ def test_what_is_said_anew_is_another_task_with_the_same_calls(
     assert code == (EXIT_FAILED if left else EXIT_OK)
     for old, task in done:
         assert isinstance(task, Task) and task.id != old.id and task.script != old.script
-        same = {"script": old.script, "provenance": old.provenance, "id": ""}
-        assert replace(task, **same) == old, "nothing but words and provenance has changed"
+        said_as_before = replace(task, script=old.script, provenance=old.provenance, id="")
+        assert said_as_before == old, "nothing but words and provenance has changed"
         about = task.provenance["reworded"]
         assert about["of"] == old.id and about["model"] == "stub" and about["judge"]
         assert "rewrite_turns" in about["prompts"]
