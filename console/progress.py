@@ -499,7 +499,8 @@ class Progress:
         beat = read_heartbeat(self.run.path, "trainer")
         done = beat.get("done")
         share = f" {100 * done:.0f} %" if isinstance(done, (int, float)) else ""
-        return f"{beat.get('state', 'starting')}{share}"
+        rest = f", about {left / 60:.1f} min left" if (left := beat.get("left")) else ""
+        return f"{beat.get('state', 'starting')}{share}{rest}"
 
     def seconds_per_step(self) -> float | None:
         if not self._clock:

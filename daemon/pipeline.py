@@ -299,7 +299,7 @@ class _Staged(_Writing[Task, StagedAuthor]):
             assignment, profile=await self.pipeline.shape(self.environment, assignment.root)
         )
         wanted = assignment.profile.type
-        draft = await self._draft(assignment)
+        draft = assignment.draft or await self._draft(assignment)
         write = self.author.rewrite if settings.rewrite else self.author.queries
         simple, type = (draft, wanted) if wanted in PLAIN else (without_empty_turns(draft), "base")
         texts = await self._in_stage("rewrite", write(assignment, simple), simple)

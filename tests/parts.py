@@ -33,6 +33,7 @@ PARTS: dict[str, tuple[str, ...]] = {  # its folders, its own first
     "triage": ("family/triage",),
     "schedule": ("family/schedule",),
     "admit": ("family/admit",),
+    "reword": ("family/reword",),
     "processes": ("family/processes",),
     "ray_cluster": ("family/ray_cluster",),
     "adapters": ("trainer/adapters",),

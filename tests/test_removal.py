@@ -73,6 +73,7 @@ ASKED: list[tuple[str, str, tuple[str, ...], str]] = [
     ("triage", "", ("triage", "desk"), "triage"),
     ("schedule", "", ("trainer", "schedule", "mine"), "schedule"),
     ("admit", "", ("admit", "desk", "tasks.jsonl"), "admit"),
+    ("reword", "", ("data", "reword", "tasks.jsonl", "--config", "run.toml"), "reword"),
     ("benchmarks", "", ("eval", "--help"), "eval"),
     ("simulation", "[source]\ndrawn = 0.5\n", NEW, "run.toml: source: unknown key"),
     ("simulation", '[simulation]\nuser = "model"\n', NEW, "run.toml: simulation: unknown key"),

@@ -74,6 +74,7 @@ class TrainingRun:
         self._due = math.inf  # when time asks for the next checkpoint
         self._phase_began = 0.0  # that of rollouts, or of the update behind them
         self._update_seconds: float | None = None  # of the last one
+        self._preparing: tuple[float, float] | None = None  # since when, and what was done then
         self.tell("starting")
 
     def __enter__(self) -> "TrainingRun":
@@ -102,8 +103,12 @@ class TrainingRun:
 
     def preparing(self, state: str, done: float) -> None:
         """To be called often during work before `begin` (a warm start) of which the share `done`
-        (0–1) is done. Raises TrainingStopped once the run was asked to stop."""
-        self.tell(state, done=round(done, 3))
+        (0–1) is done. From the second call on the heartbeat has the seconds that are left, at the
+        pace since the first. Raises TrainingStopped once the run was asked to stop."""
+        now = time.monotonic()
+        began, first = self._preparing = self._preparing or (now, done)
+        left = {"left": round((now - began) * (1 - done) / (done - first))} if done > first else {}
+        self.tell(state, done=round(done, 3), **left)
         self._check_asked()
 
     def _check_asked(self) -> None:

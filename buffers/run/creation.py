@@ -278,10 +278,11 @@ def _warnings(config: Config, tasks: Sequence[AnyTask], environments: Environmen
     strange = {task.environment.name for task in train} - {"desk"}
     if config.policy.kind == "nano" and strange:
         warnings.append(
-            f"nano knows desk alone: its warm start, some minutes on two cores, shows no tool of "
+            f"nano knows desk alone: its warm start shows no tool of "
             f"{', '.join(sorted(strange)[:FEW])}, so it will earn next to nothing there. It tries "
-            f'the loop out; so does policy.kind = "simulated" in seconds. To learn, name a model: '
-            f'kind = "transformers"'
+            'the loop out, and so does policy.kind = "simulated" in seconds: `rods status` says '
+            "how many minutes of the warm start are left here, once it has begun. To learn, name a "
+            'model: kind = "transformers"'
         )
     if config.pipeline.author == "llm":
         return warnings  # a model writes from tools and schemas alone

@@ -65,6 +65,7 @@ class Assignment(Generic[V]):
     narrative: bool = True
     profile: Profile = NO_CALLS
     plan_number: int = 0
+    draft: Draft | None = None  # what is to be said, if it is settled
 
     def __str__(self) -> str:
         return f"{self.pick}/{self.index}/{self.attempt}"

@@ -63,6 +63,7 @@ EXPECTED = {
     ),
     "triage": (["SOURCE", "POLICY"], ["--out", "--samples", "--skill", "--trust", "--json"]),
     "data rehash": (["FILE"], ["--out", "--trust", "--json"]),
+    "data reword": (["FILE"], ["--config", "--out", "--trust", "--json"]),
     "data select": (
         ["FILE", "OUT"],
         ["--worlds", "--without", "--mode", "--alike", "--random-seed", "--json"],

@@ -1,5 +1,6 @@
 """The run object that policies drive, in one process."""
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,11 @@ from rods.buffers.lifecycle import fork
 from rods.buffers.log.tail import read
 from rods.buffers.merging import merger
 from rods.buffers.run.creation import create_run
+from rods.buffers.run.heartbeat import read_heartbeat
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import operation
 from rods.config import Config, parse_config
+from rods.console.progress import Progress
 from rods.errors import DeadlineError, RefusedError, UserError
 from rods.observations import Group
 from rods.tasks import AnyTask
@@ -277,6 +280,20 @@ def test_a_missed_lockstep_deadline_is_told_and_an_error_after_a_checkpoint(
     assert len(said) == 1 and f"rods-daemon {made.path}" in said[0] and "2.0" in said[0]
     with TrainingRun(made) as run:
         assert run.resumed is not None and run.resumed.position.step == 3
+
+
+def test_a_long_preparation_says_how_long_it_takes_here(tmp_path: Path) -> None:
+    made = make(tmp_path)
+    with TrainingRun(made) as run:
+        run.preparing("warm start", 0.1)
+        began, first = run._preparing or (0.0, 0.0)
+        run._preparing = (began - 120.0, first)  # what was done since took two minutes, at least
+        run.preparing("warm start", 0.3)
+        while "left" not in (beat := read_heartbeat(made.path, "trainer")):
+            time.sleep(0.05)
+        assert beat["left"] >= 7 * 60
+        said = Progress(made.path).preparing()
+    assert said.startswith("warm start 30 %, about ") and said.endswith(" min left")
 
 
 def test_a_long_preparation_can_be_stopped(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ tells or shows. The gate `missing` is asked about each, and about the two texts.
 one that fails leads to one other; in the joint form the judge looks at that.
 """
 
+import builtins
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -210,11 +211,17 @@ class PartialTask:
 
 
 async def form(
-    context: Context, assignment: StagedAssignment, draft: Draft, texts: Texts, type: TaskType
+    context: Context,
+    assignment: StagedAssignment,
+    draft: Draft,
+    texts: Texts,
+    type: TaskType,
+    made: builtins.type[PartialTask] = PartialTask,
 ) -> Task:
-    """The draft as a task of `type`. Raises ComposeError: `no_pattern` where nothing may be taken
-    away, and `query_verify_failed` where the turn can be served all the same."""
-    partial = PartialTask(context, assignment, draft, type, texts)
+    """The draft as a task of `type`, as `made` makes one. Raises ComposeError: `no_pattern` where
+    nothing may be taken away, and `query_verify_failed` where the turn can be served all the
+    same."""
+    partial = made(context, assignment, draft, type, texts)
     task = await context.compute(partial.task)
     blanks = task_types.blanks(draft, texts, type)
     for turn in blanks:

@@ -78,11 +78,16 @@ async def queries(context: Context, assignment: StagedAssignment, draft: Draft) 
 
 
 async def rewrite(
-    context: Context, assignment: StagedAssignment, draft: Draft, worded: Texts = ()
+    context: Context,
+    assignment: StagedAssignment,
+    draft: Draft,
+    worded: Texts = (),
+    sections: Sequence[str] = (),
 ) -> Texts:
-    """All turns at once; `worded` are the queries that they start from in the paper's form. Raises
-    ComposeError: `query_verify_failed` for a text that never gets its values right,
-    `query_gen_failed` for one that cannot be read or is no user's."""
+    """All turns at once; `worded` are the queries that they start from in the paper's form, or what
+    is to be said anew, as `sections` of the template say. Raises ComposeError:
+    `query_verify_failed` for a text that never gets its values right, `query_gen_failed` for one
+    that cannot be read or is no user's."""
     count = len(draft.turns)
     tools = context.environment.tools()
     short = showing.within(draft, context.asker.roles.rewrite.results)
@@ -106,7 +111,9 @@ async def rewrite(
         "longest": str(LONGEST),
     }
     form = AnswerForm({"queries": _list_schema(TEXT, count)})
-    return await context.ask(assignment, "rewrite_turns", fields, form, read, parts=256 * count)
+    return await context.ask(
+        assignment, "rewrite_turns", fields, form, read, sections=sections, parts=256 * count
+    )
 
 
 async def reword(
