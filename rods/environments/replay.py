@@ -98,6 +98,13 @@ class Replayed:
     def parameters(self) -> JsonMapping:
         return parameters(self.inner)
 
+    def places(self, state: JsonMapping | None) -> list[str]:
+        """Some paths that a world in `state` has, as calls name them, where `inner` can tell."""
+        places: Callable[[JsonMapping | None], list[str]] = getattr(
+            self.inner, "places", lambda state: []
+        )
+        return places(state)
+
     def unbelieving(self) -> "Replayed":
         """The same, believing of no tool that it changes nothing."""
         return Replayed(
@@ -315,8 +322,20 @@ class ReplayedWorld:
         return self._using(lambda live: getattr(live.instance, "unseen", str)())
 
     def shown(self) -> list[tuple[Call, Result]]:
-        """The probes, and what they answer now."""
-        return self._using(lambda live: list(self._answers(live, copy.deepcopy(live.names))))
+        """The probes, and the reads that need no argument, with what they answer now."""
+        tools = self._environment.tools()
+        reads = [tools[name] for name in sorted(self._environment.reads) if name in tools]
+        bare = [
+            Call(tool.name, {}) for tool in reads if not any(p.required for p in tool.parameters)
+        ]
+
+        def asked(live: _Live) -> list[tuple[Call, Result]]:
+            names = copy.deepcopy(live.names)
+            answers = list(self._answers(live, names))
+            known = [call for call, _ in answers]
+            return answers + [(call, live.call(call, names)) for call in bare if call not in known]
+
+        return self._using(asked)
 
     def _answers(self, live: _Live, names: _Names) -> Iterator[tuple[Call, Result]]:
         seen = ""

@@ -269,9 +269,8 @@ def script(
     rng = keyed_random(random_seed, "env check")
     sampler = Sampler(rng)
     sampler.learn("", state)
-    inner = getattr(probe.environment, "inner", None)
-    for place in getattr(inner, "places", lambda state: ())(state):
-        sampler.learn("path", place)
+    if isinstance(probe.environment, Replayed):
+        sampler.learn("path", probe.environment.places(state))
     instance = probe.fresh(state)
     tools = list(probe.environment.tools().values())
     steps: list[Call | Tool] = [call for task in tasks[:2] for call in task.goal_calls]

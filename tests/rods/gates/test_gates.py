@@ -248,6 +248,7 @@ def test_look_ups_are_calls_that_only_feed_a_later_one_and_are_asked_for_by_a_cl
         ("take the room.", "not written in sentences"),
         ("Take the room", "not written in sentences"),
         ("", "not written in sentences"),
+        ('Name it "tea"', "not written in sentences"),
         ("Well then. " * 20 + "Go.", "words long"),
     ],
 )
