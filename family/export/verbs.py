@@ -237,9 +237,8 @@ def _card(tables: _Tables, counts: Mapping[str, int]) -> str:
             for name, count in sorted(tables.prompts.items())
         ),
     ]
-    further = {"variants": "synthetic", "traces": "agent-traces"}
     return CARD.format(
-        tags="".join(f"\n- {tag}" for name, tag in further.items() if counts[name]),
+        tags="\n- synthetic" if counts["variants"] else "",
         files="\n".join(f"- config_name: {name}\n  data_files: {name}.jsonl" for name in counts),
         name=run.path.name,
         version=run.manifest["versions"].get("rods", ""),

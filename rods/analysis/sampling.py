@@ -18,7 +18,7 @@ WORDS = ("amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "heron",
 # of dates
 FIRST_DAY = datetime(2026, 1, 5, 9)
 DAYS = 700
-DATE = "YYYY-MM-DD"
+_DATES = ("date", "date-time")  # formats
 # how a description writes them, and arguments that are called like one
 _WRITTEN = re.compile(r"YYYY-MM(-DD([T ]HH:MM(:SS)?)?)?")
 _DATED = re.compile(r"\d{4}-\d\d")
@@ -120,9 +120,9 @@ class Sampler:
                 field: self.value(field, inner)
                 for field, inner in schema.get("properties", {}).items()
             }
-        return self._scalar(name, kind, schema)
+        return self._scalar(dated, kind, schema)
 
-    def _scalar(self, name: str, kind: str, schema: JsonMapping) -> Any:
+    def _scalar(self, dated: str, kind: str, schema: JsonMapping) -> Any:
         if kind == "boolean":
             return self.rng.random() < 0.5
         if kind == "null":
@@ -138,9 +138,9 @@ class Sampler:
                 if kind == "integer"
                 else round(self.rng.uniform(low, top), 2)
             )
-        if form := _form_of_time(name, schema):
+        if dated:
             moment = FIRST_DAY + timedelta(days=self.rng.randrange(DAYS))
-            return moment.isoformat(form[10:11] or "T")[: len(form)] + form[19:]
+            return moment.isoformat(dated[10:11] or "T")[: len(dated)] + dated[19:]
         if text := self._of_pattern(schema.get("pattern", "")):
             return text
         word = self.rng.choice(WORDS)
@@ -174,9 +174,8 @@ def _form_of_time(name: str, schema: JsonMapping) -> str:
     """How a date, or a time of a day, is written that stands here; "" for anything else."""
     if written := _WRITTEN.search(schema.get("description", "")):
         return written[0]
-    if schema.get("format") == "date-time":
-        return f"{DATE}THH:MM:SSZ"
-    return DATE if schema.get("format") == "date" or _DAY.search(name) else ""
+    day = "YYYY-MM-DD" if schema.get("format") in _DATES or _DAY.search(name) else ""
+    return f"{day}THH:MM:SSZ" if schema.get("format") == _DATES[1] else day
 
 
 def _branches(schema: JsonMapping) -> list[JsonObject]:

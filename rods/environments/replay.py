@@ -36,6 +36,7 @@ from rods.environments.base import (
     Tools,
     checks,
     parameters,
+    value_of,
 )
 from rods.environments.failing import Rule, failed
 from rods.errors import BrokenEnvironment, InfrastructureError, Unsupported
@@ -97,13 +98,6 @@ class Replayed:
 
     def parameters(self) -> JsonMapping:
         return parameters(self.inner)
-
-    def places(self, state: JsonMapping | None) -> list[str]:
-        """Some paths that a world in `state` has, as calls name them, where `inner` can tell."""
-        places: Callable[[JsonMapping | None], list[str]] = getattr(
-            self.inner, "places", lambda state: []
-        )
-        return places(state)
 
     def unbelieving(self) -> "Replayed":
         """The same, believing of no tool that it changes nothing."""
@@ -321,21 +315,26 @@ class ReplayedWorld:
         """Says what its calls have left that no comparison looks at, where its world can tell."""
         return self._using(lambda live: getattr(live.instance, "unseen", str)())
 
-    def shown(self) -> list[tuple[Call, Result]]:
-        """The probes, and the reads that need no argument, with what they answer now."""
-        tools = self._environment.tools()
-        reads = [tools[name] for name in sorted(self._environment.reads) if name in tools]
+    def shown(self) -> JsonObject:
+        """What the probes, and the reads that need no argument, answer now, by their calls, and
+        some paths of the world, where the inner environment can tell them."""
+        environment = self._environment
         bare = [
-            Call(tool.name, {}) for tool in reads if not any(p.required for p in tool.parameters)
+            Call(name, {})
+            for name, tool in environment.tools().items()
+            if name in environment.reads and not any(each.required for each in tool.parameters)
         ]
 
-        def asked(live: _Live) -> list[tuple[Call, Result]]:
+        def asked(live: _Live) -> JsonObject:
             names = copy.deepcopy(live.names)
-            answers = list(self._answers(live, names))
-            known = [call for call, _ in answers]
-            return answers + [(call, live.call(call, names)) for call in bare if call not in known]
+            answers = [
+                *self._answers(live, names),
+                *((call, live.call(call, names)) for call in bare),
+            ]
+            return {str(call): value_of(said) for call, said in answers if said.error is None}
 
-        return self._using(asked)
+        places = getattr(environment.inner, "places", lambda state: [])
+        return {**self._using(asked), "paths": places(self._state)}
 
     def _answers(self, live: _Live, names: _Names) -> Iterator[tuple[Call, Result]]:
         seen = ""

@@ -37,8 +37,9 @@ _ASKED = "asked"  # the file with the variables that a server asks for, beside i
 # of which such as say where something lies, and are the server's own
 _KEEPS = re.compile(
     r"^(?!_|PYTHON|NODE|XDG|SSL|DOTENV|LC_|ANDROID|OTEL|FASTMCP)"
-    r"\w*(PATH|DIR|DIRECTORY|ROOT|HOME|FOLDER|FILE|DB|STORAGE)$"
+    r"\w*(PATH|FILE|DB|DIR|ROOT|HOME|FOLDER)$"
 )
+_FILES = ("PATH", "FILE", "DB")  # what such a name ends with that is no folder's
 _PLACES = 40  # paths that calls are tried with
 _SOME = 4  # files that one note lists
 _SHOWN = 8  # characters at the end of a path, at least, by which it is known
@@ -73,16 +74,11 @@ def added(path: Path, kind: str, fields: JsonMapping, own: JsonMapping) -> tuple
     names = session.place / _ASKED
     unset = sorted(filter(_KEEPS.search, {*names.read_text().split()})) if names.exists() else []
     session.end()
-    told = [f"--env '{name}={{folder}}{_ends(name)}'" for name in unset]
-    told[:0] = ["variables that it asks for, where one says where it keeps what it has:"][
-        : len(told)
-    ]
-    return asked(description, session.tools, session.about), " ".join(told)
-
-
-def _ends(name: str) -> str:
-    """What follows the folder in a variable of this name: nothing where it is one itself."""
-    return "" if re.search(r"(DIR|DIRECTORY|ROOT|HOME|FOLDER)$", name) else "/data"
+    told = " ".join(
+        f"--env '{name}={{folder}}{'/data' if name.endswith(_FILES) else ''}'" for name in unset
+    )
+    why = "variables that it asks for, where one says where it keeps what it has: "
+    return asked(description, session.tools, session.about), told and why + told
 
 
 def _from_here(part: str, files: str, *, program: bool) -> str:
@@ -199,15 +195,18 @@ class McpWorld(OnlyCalled):
         return Result(text, None, "tool") if answer.is_error else Result(text, value)
 
     def look(self) -> Any:
-        """The contents of those files of its folder that are part of the state, by their paths."""
+        """The contents of those files of its folder that are part of the state, by their paths, and
+        the folders among them that are empty, as `path/`."""
         folder = self._session.folder
         places = {
-            path
-            for pattern in self._session.server.compared
-            for path in folder.glob(pattern)
-            if path.is_file()
+            path for pattern in self._session.server.compared for path in folder.glob(pattern)
         }
-        return self._outside(contents(folder, places))
+        empty = {
+            f"{path.relative_to(folder)}/": ""
+            for path in places
+            if path.is_dir() and not path.is_symlink() and not any(path.iterdir())
+        }
+        return self._outside({**contents(folder, filter(Path.is_file, places)), **empty})
 
     def unseen(self) -> str:
         """Says which files of its folder and home were written since its server was started, and

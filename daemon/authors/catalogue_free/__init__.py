@@ -22,7 +22,7 @@ from operator import getitem
 from random import Random
 from typing import Any
 
-from rods.analysis.containment import COMMON, is_small, leaves, stem
+from rods.analysis.containment import COMMON, is_small, stem
 from rods.analysis.sampling import Sampler
 from rods.analysis.schemas import Checker, limits
 from rods.calls import Call
@@ -139,7 +139,7 @@ def _values(tools: Tools, tool: Tool, parameter: Parameter, scene: Scene) -> lis
     values = [] if free else _known(tools, tool, item, parameter, scene)
     if kind == "array":
         values = [[value] for value in values]
-    return [*(values or _examples(tools, parameter.name, schema, scene)), *left_out]
+    return [*(values or _examples(parameter.name, schema)), *left_out]
 
 
 def _is_invented(tool: Tool, parameter: Parameter) -> bool:
@@ -254,17 +254,8 @@ def returned_values(
     ]
 
 
-def _examples(tools: Tools, name: str, schema: JsonMapping, scene: Scene) -> list[Any]:
-    """Inventions; in objects, of what state and results hold too."""
-    drawn = []
-    for number in range(4 * EXAMPLES):
-        sampler = Sampler(Random(number))
-        if "object" in (schema.get("type"), schema.get("items", {}).get("type")):
-            for held in (scene.state, *(value_of(result) for _, result in scene.calls)):
-                for field, value in leaves(held):
-                    if value not in names_of(tools):
-                        sampler.learn(field, value)
-        drawn.append(sampler.value(name, schema))
+def _examples(name: str, schema: JsonMapping) -> list[Any]:
+    drawn = [Sampler(Random(number)).value(name, schema) for number in range(4 * EXAMPLES)]
     return unique(drawn)[:EXAMPLES]
 
 

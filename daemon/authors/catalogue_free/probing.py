@@ -17,7 +17,7 @@ from rods.composing.catalogue import LEFT_OUT, Catalogue, Scene
 from rods.daemon.authors.catalogue_free import fitting_values, names_of, returned_values
 from rods.daemon.authors.state_shapes import State
 from rods.environments.base import Environment, Instance, Result, kept, value_of
-from rods.environments.replay import Replayed, ReplayedWorld
+from rods.environments.replay import ReplayedWorld
 from rods.errors import InfrastructureError
 from rods.gates.values import is_amount, keys_of
 
@@ -146,14 +146,7 @@ class Prober:
         its paths: one that is made of calls says little itself."""
         if self.shown is None:
             world = self.environment.reset(self.state)
-            self.shown = {}
-            if isinstance(world, ReplayedWorld) and isinstance(self.environment, Replayed):
-                self.shown = {
-                    str(call): value_of(result)
-                    for call, result in world.shown()
-                    if result.error is None
-                }
-                self.shown["paths"] = self.environment.places(self.state)
+            self.shown = world.shown() if isinstance(world, ReplayedWorld) else {}
         return self.shown
 
     def chooser(self, rng: Random) -> Chooser:

@@ -306,12 +306,9 @@ def user_values(tools: Tools, calls: Sequence[BoundCall]) -> list[UserValue]:
 
 
 def _told(value: UserValue) -> str:
-    """A value as prompts list it: of one with objects in it, what these hold."""
+    """A value as prompts list it: of a list, and of one with fields, what they hold."""
     whole = value.slot.value
-    nested = any(
-        isinstance(part, Mapping) for part in (whole if isinstance(whole, list) else [whole])
-    )
-    texts = map(str, values_in(whole)) if nested else [value.slot.text]
+    texts = map(str, values_in(whole)) if isinstance(whole, (list, Mapping)) else [value.slot.text]
     return ", ".join(map(showing.compact, texts))
 
 

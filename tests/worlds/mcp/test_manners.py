@@ -25,7 +25,7 @@ from rods.daemon.authors.catalogue_free import catalogue_with_tools
 from rods.daemon.authors.catalogue_free.probing import Prober
 from rods.environments.base import Environment
 from rods.environments.loading import Environments
-from rods.environments.replay import Replayed
+from rods.environments.replay import ReplayedWorld
 from rods.errors import InfrastructureError
 from tests.worlds.mcp.plain import said, tool
 
@@ -716,9 +716,10 @@ serve([tool("list_folder", schema)], answer)
 """
     os.chdir(servers.folder)
     world = servers(program, "--files", "kept")
-    assert isinstance(world, Replayed)
     state = {"files": {"coffee/black.txt": "x"}}
-    assert set(world.places(state)) == {
+    instance = world.reset(state)
+    assert isinstance(instance, ReplayedWorld)
+    assert set(instance.shown()["paths"]) == {
         *("/world", "/world/tea", "tea", "/world/tea/green.txt", "tea/green.txt"),
         *("/world/coffee", "coffee", "/world/coffee/black.txt", "coffee/black.txt"),
     }
@@ -746,3 +747,22 @@ serve([tool("racks", annotations={"readOnlyHint": True}), tool("move", schema)],
     prober = Prober(world, catalogue_with_tools(world), {})
     ((call, _),) = prober.at("move", Scene({}, {}, {}, {})).working
     assert call.arguments == {"rack": "rack-0", "book": "book-0"}
+
+
+def test_an_empty_folder_is_part_of_the_state_where_a_pattern_meets_it(servers: Servers) -> None:
+    """Or a call that makes one would change nothing, and its words would have to be shown."""
+    program = """
+import pathlib
+schema = {"properties": {"path": {"type": "string"}}, "required": ["path"]}
+def answer(name, arguments):
+    pathlib.Path(arguments["path"]).mkdir()
+    return said(f"made {arguments['path']}")
+serve([tool("make_folder", schema)], answer)
+"""
+    world = servers(program, "--compared", "**/*")
+    first, second, third = (world.reset(None) for _ in range(3))
+    first.call(Call("make_folder", {"path": "recipes"}))
+    second.call(Call("make_folder", {"path": "/world/recipes"}))
+    assert first.same_state(second) and not first.same_state(third)
+    first.call(Call("make_folder", {"path": "recipes/soups"}))
+    assert not first.same_state(second)
