@@ -333,7 +333,9 @@ class ReplayedWorld:
             ]
             return {str(call): value_of(said) for call, said in answers if said.error is None}
 
-        places = getattr(environment.inner, "places", lambda state: [])
+        places: Callable[[JsonMapping], list[str]] = getattr(
+            environment.inner, "places", lambda state: []
+        )
         return {**self._using(asked), "paths": places(self._state)}
 
     def _answers(self, live: _Live, names: _Names) -> Iterator[tuple[Call, Result]]:

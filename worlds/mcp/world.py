@@ -95,7 +95,10 @@ class McpEnvironment:
     """The environment called `name`, before it is made one that can be copied. Starts no server
     until one is needed."""
 
-    apart = "let the server keep what it has in {folder} (its command, --env), name ids by --minted"
+    apart = (
+        "let the server keep what it has in {folder} (its command, --env), name ids by --minted, "
+        "leave the tool out (--without)"
+    )
 
     def __init__(self, name: str, server: Description) -> None:
         self.name = name
