@@ -19,6 +19,7 @@ import io
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -33,9 +34,9 @@ from typing import Any
 from rods.calls import parse_python_call
 from rods.canonical import content_id
 from rods.console.main import run
-from rods.environments.base import reference
+from rods.environments.base import Environment, reference
 from rods.environments.loading import Environments
-from rods.tasks import EnvironmentRef, Task, TaskType, write_task_file
+from rods.tasks import Task, write_task_file
 
 HERE = Path(__file__)
 SERVERS: list[dict[str, Any]] = tomllib.loads(HERE.with_suffix(".toml").read_text())["servers"]
@@ -149,21 +150,20 @@ def written(folder: Path) -> None:
             _added(server, "--no-calls")
             with Environments() as environments:
                 environment = environments.load("world.json")
-                named = reference(environment), "base", tuple(environment.tools())
-                tasks = [_given(task, *named) for task in given]
+                tasks = [_given(task, environment) for task in given]
             write_task_file(tasks, Path("tasks.jsonl"))
         finally:
             os.chdir(before)
 
 
-def _given(
-    task: Mapping[str, Any], world: EnvironmentRef, kind: TaskType, tools: tuple[str, ...]
-) -> Task:
+def _given(task: Mapping[str, Any], world: Environment) -> Task:
     state = {"files": task["files"]} if "files" in task else {}
     made = [parse_python_call(text, {}).as_json() for text in task.get("state", ())]
     state |= {"calls": made} if made else {}
-    calls = (tuple(parse_python_call(text, {}) for text in turn) for turn in task["calls"])
-    return Task(world, kind, tuple(task["says"]), tuple(calls), tools, state=state or None)
+    calls = tuple(tuple(parse_python_call(text, {}) for text in turn) for turn in task["calls"])
+    tools = tuple(world.tools())
+    says = tuple(task["says"])
+    return Task(reference(world), "base", says, calls, tools, state=state or None)
 
 
 def _task(texts: Sequence[str]) -> list[str]:
@@ -263,7 +263,10 @@ def main() -> None:
         return
     names = given.run
     for server in SERVERS if names is not None else ():
-        if server["name"] in names or (not names and key(server) not in results()):
+        wanted = server["name"] in names or (not names and key(server) not in results())
+        if wanted and shutil.which(server["command"][0]) is None:
+            print(f"{server['name']} is not installed, and not tried", file=sys.stderr)
+        elif wanted:
             result = tried(server)
             print(server["name"], result, file=sys.stderr, flush=True)
             RESULTS.write_text(json.dumps({**results(), key(server): result}, indent=1) + "\n")
