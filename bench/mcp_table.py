@@ -3,11 +3,13 @@ each, and the table of docs/mcp.md.
 
 Claim: of 25, 20 are clean or told plainly what they cannot be, each within 300 s. Anchor: what each
 server answers by itself. Command: `python -m bench.mcp_table` prints the table, with `--run [NAME
-…]` it tries these first, or those without a result.
+…]` it tries these first, or those without a result. `--tasks FOLDER` writes the environments that
+have tasks, and these, a folder each: a run on one of them writes variants.
 
 mcp_table.toml beside this file has the servers and their options, mcp_table.json what was seen: a
-result holds for the package, command and options that it was made with. `make mcp-servers` puts the
-commands on PATH.
+result holds for the package, command and options that it was made with. mcp_tasks.toml has tasks
+written by hand, mcp_variants.jsonl variants of them that runs have injected, with what a reader
+found. `make mcp-servers` puts the commands on PATH.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import io
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -31,15 +34,20 @@ from typing import Any
 from rods.calls import parse_python_call
 from rods.canonical import content_id
 from rods.console.main import run
-from rods.environments.base import reference
+from rods.environments.base import Environment, reference
 from rods.environments.loading import Environments
 from rods.tasks import Task, write_task_file
 
 HERE = Path(__file__)
 SERVERS: list[dict[str, Any]] = tomllib.loads(HERE.with_suffix(".toml").read_text())["servers"]
 RESULTS = HERE.with_suffix(".json")
+TASKS: list[dict[str, Any]] = tomllib.loads(HERE.with_name("mcp_tasks.toml").read_text())["tasks"]
+VARIANTS = list(map(json.loads, HERE.with_name("mcp_variants.jsonl").read_text().splitlines()))
 SECONDS = 300  # that a server may take
-HEADS = ("server", "options and command", "told elsewhere", "found", "cannot be")
+HEADS = (
+    *("server", "options and command", "told elsewhere", "found"),
+    *("tasks", "variants", "right", "cannot be"),
+)
 DATE = "2026-01-05T09:00:00Z"
 BOOK = {  # the parts of a workbook
     "[Content_Types].xml": '<Types xmlns="http://schemas.openxmlformats.org/package/2006/'
@@ -98,12 +106,8 @@ def tried(server: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _tried(server: Mapping[str, Any]) -> dict[str, Any]:
-    options = server.get("options", [])
-    for folder, files in MADE_UP.items():
-        if folder in options:
-            _make(Path(folder), files)
     began = time.monotonic()
-    code, said = _said("add", "world", *options, "--json", "--", *_command(server))
+    code, said = _added(server)
     result: dict[str, Any] = {"day": time.strftime("%Y-%m-%d"), "starts": code == 0}
     if code == 0:
         description = Path("world.json")
@@ -121,6 +125,45 @@ def _tried(server: Mapping[str, Any]) -> dict[str, Any]:
             "calls": checked["facts"]["calls"],
         }
     return result | {"seconds": round(time.monotonic() - began)}
+
+
+def _added(server: Mapping[str, Any], *more: str) -> tuple[int, Any]:
+    """`rods env add` of a server in the current folder, and what it says."""
+    options = server.get("options", [])
+    for folder, files in MADE_UP.items():
+        if folder in options:
+            _make(Path(folder), files)
+    return _said("add", "world", *options, *more, "--json", "--", *_command(server))
+
+
+def written(folder: Path) -> None:
+    """The environments that have tasks, and these: world.json and tasks.jsonl, a folder each."""
+    before = Path.cwd()
+    for server in SERVERS:
+        given = [task for task in TASKS if task["server"] == server["name"]]
+        if not given:
+            continue
+        place = folder.absolute() / server["name"].split()[0]
+        place.mkdir(parents=True)
+        os.chdir(place)
+        try:
+            _added(server, "--no-calls")
+            with Environments() as environments:
+                environment = environments.load("world.json")
+                tasks = [_given(task, environment) for task in given]
+            write_task_file(tasks, Path("tasks.jsonl"))
+        finally:
+            os.chdir(before)
+
+
+def _given(task: Mapping[str, Any], world: Environment) -> Task:
+    state = {"files": task["files"]} if "files" in task else {}
+    made = [parse_python_call(text, {}).as_json() for text in task.get("state", ())]
+    state |= {"calls": made} if made else {}
+    calls = tuple(tuple(parse_python_call(text, {}) for text in turn) for turn in task["calls"])
+    tools = tuple(world.tools())
+    says = tuple(task["says"])
+    return Task(reference(world), "base", says, calls, tools, state=state or None)
 
 
 def _task(texts: Sequence[str]) -> list[str]:
@@ -188,7 +231,12 @@ def _row(server: Mapping[str, Any], result: Mapping[str, Any] | None) -> Sequenc
     written = "; `fails` is empty" if server.get("fields") else ""
     tried_with = "; `--tasks`" if server.get("calls") else ""
     options = f"`{command.replace('|', chr(92) + '|')}`{written}{tried_with}"
-    return (named, options, server.get("elsewhere", ""), _found(result), server.get("limits", ""))
+    tasks = [task for task in TASKS if task["server"] == server["name"]]
+    variants = [each for each in VARIANTS if each["server"] == server["name"]]
+    right = [each for each in variants if each["read"] == "right"]
+    counts = [str(len(each)) if tasks else "" for each in (tasks, variants, right)]
+    told = server.get("elsewhere", "")
+    return (named, options, told, _found(result), *counts, server.get("limits", ""))
 
 
 def _found(result: Mapping[str, Any] | None) -> str:
@@ -208,9 +256,17 @@ def _found(result: Mapping[str, Any] | None) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--run", nargs="*", default=None, metavar="NAME")
-    names = parser.parse_args().run
+    parser.add_argument("--tasks", type=Path, metavar="FOLDER")
+    given = parser.parse_args()
+    if given.tasks:
+        written(given.tasks)
+        return
+    names = given.run
     for server in SERVERS if names is not None else ():
-        if server["name"] in names or (not names and key(server) not in results()):
+        wanted = server["name"] in names or (not names and key(server) not in results())
+        if wanted and shutil.which(server["command"][0]) is None:
+            print(f"{server['name']} is not installed, and not tried", file=sys.stderr)
+        elif wanted:
             result = tried(server)
             print(server["name"], result, file=sys.stderr, flush=True)
             RESULTS.write_text(json.dumps({**results(), key(server): result}, indent=1) + "\n")

@@ -170,7 +170,7 @@ def add_environment(
     }
     own = {"command": list(command), "files": files, "env": pairs["env"], "secrets": list(secret)}
     pinned: Pinned
-    pinned, first = named_function(world.added, where=f"--kind {kind}")(path, kind, fields, own)
+    pinned, told = named_function(world.added, where=f"--kind {kind}")(path, kind, fields, own)
     path.write_bytes(pinned.written())
     rules, looks = _looked(path, bool(url or secret)) if not no_calls else ([], [])
     tools = [tool["name"] for tool in pinned.tools]
@@ -181,7 +181,7 @@ def add_environment(
         "reads": pinned.reads,
         "probes": pinned.probes,
         "compared": pinned.compared,
-        "first": first,
+        "told": told,
         "proposed": rules,
     }
     shows = [*(pinned.probes or ()), *pinned.compared]
@@ -206,9 +206,7 @@ def add_environment(
         facts,
         f"{path}: {len(tools)} tools of {about}",
         [f"  started by: {pinned.started}"] if pinned.started else [],
-        [f"  a reset shows what no policy is shown; say it in the task's words: {first[:300]}"]
-        if first
-        else [],
+        [f"  {told}"] if told else [],
         f"  change nothing: {', '.join(pinned.reads) or 'none says so (--reads)'}",
         [f"  called as if they changed nothing, which none says: {seeming}"] if seeming else [],
         f"  {state}",

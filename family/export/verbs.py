@@ -238,6 +238,7 @@ def _card(tables: _Tables, counts: Mapping[str, int]) -> str:
         ),
     ]
     return CARD.format(
+        tags="\n- synthetic" if counts["variants"] else "",
         files="\n".join(f"- config_name: {name}\n  data_files: {name}.jsonl" for name in counts),
         name=run.path.name,
         version=run.manifest["versions"].get("rods", ""),

@@ -5,7 +5,7 @@ earlier calls made."""
 import random
 import re
 from collections.abc import Iterator, Mapping
-from datetime import date, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from rods.analysis.containment import akin
@@ -16,8 +16,13 @@ from rods.environments.base import Result, Tool
 
 WORDS = ("amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "heron", "iris", "juniper")
 # of dates
-FIRST_DAY = date(2026, 1, 5)
+FIRST_DAY = datetime(2026, 1, 5, 9)
 DAYS = 700
+_DATES = ("date", "date-time")  # formats
+# how a description writes them, and arguments that are called like one
+_WRITTEN = re.compile(r"YYYY-MM(-DD([T ]HH:MM(:SS)?)?)?")
+_DATED = re.compile(r"\d{4}-\d\d")
+_DAY = re.compile(r"(^|_)(date|day|deadline)($|_(from|to|before|after)$)")
 _PATTERN = re.compile(
     r"(?:\[(?P<of>[A-Za-z0-9-]+)\]|(?P<literal>\\[+.()-]|[\w: -]))(?:\{(?P<count>\d{1,3})\})?"
 )
@@ -92,8 +97,11 @@ class Sampler:
             self._unions += 1
             return self.value(name, branches[(self._unions - 1) % len(branches)])
         checker = Checker(schema)
+        dated = _form_of_time(name, schema)
         candidates = [
-            (field, value) for field, value in self.seen if "type" in schema and checker.fits(value)
+            (field, value)
+            for field, value in self.seen
+            if "type" in schema and checker.fits(value) and (not dated or _DATED.match(str(value)))
         ]
         if candidates and self.rng.random() < 0.8:
             related = [(field, value) for field, value in candidates if akin(field, name)]
@@ -112,9 +120,9 @@ class Sampler:
                 field: self.value(field, inner)
                 for field, inner in schema.get("properties", {}).items()
             }
-        return self._scalar(kind, schema)
+        return self._scalar(dated, kind, schema)
 
-    def _scalar(self, kind: str, schema: JsonMapping) -> Any:
+    def _scalar(self, dated: str, kind: str, schema: JsonMapping) -> Any:
         if kind == "boolean":
             return self.rng.random() < 0.5
         if kind == "null":
@@ -130,8 +138,9 @@ class Sampler:
                 if kind == "integer"
                 else round(self.rng.uniform(low, top), 2)
             )
-        if schema.get("format") == "date":
-            return (FIRST_DAY + timedelta(days=self.rng.randrange(DAYS))).isoformat()
+        if dated:
+            moment = FIRST_DAY + timedelta(days=self.rng.randrange(DAYS))
+            return moment.isoformat(dated[10:11] or "T")[: len(dated)] + dated[19:]
         if text := self._of_pattern(schema.get("pattern", "")):
             return text
         word = self.rng.choice(WORDS)
@@ -159,6 +168,14 @@ class Sampler:
             text = text + chosen
             inside = inside[part.end() :]
         return text
+
+
+def _form_of_time(name: str, schema: JsonMapping) -> str:
+    """How a date, or a time of a day, is written that stands here; "" for anything else."""
+    if written := _WRITTEN.search(schema.get("description", "")):
+        return written[0]
+    day = "YYYY-MM-DD" if schema.get("format") in _DATES or _DAY.search(name) else ""
+    return f"{day}THH:MM:SSZ" if schema.get("format") == _DATES[1] else day
 
 
 def _branches(schema: JsonMapping) -> list[JsonObject]:

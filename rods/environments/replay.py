@@ -36,6 +36,7 @@ from rods.environments.base import (
     Tools,
     checks,
     parameters,
+    value_of,
 )
 from rods.environments.failing import Rule, failed
 from rods.errors import BrokenEnvironment, InfrastructureError, Unsupported
@@ -314,9 +315,28 @@ class ReplayedWorld:
         """Says what its calls have left that no comparison looks at, where its world can tell."""
         return self._using(lambda live: getattr(live.instance, "unseen", str)())
 
-    def shown(self) -> list[tuple[Call, Result]]:
-        """The probes, and what they answer now."""
-        return self._using(lambda live: list(self._answers(live, copy.deepcopy(live.names))))
+    def shown(self) -> JsonObject:
+        """What the probes, and the reads that need no argument, answer now, by their calls, and
+        some paths of the world, where the inner environment can tell them."""
+        environment = self._environment
+        bare = [
+            Call(name, {})
+            for name, tool in environment.tools().items()
+            if name in environment.reads and not any(each.required for each in tool.parameters)
+        ]
+
+        def asked(live: _Live) -> JsonObject:
+            names = copy.deepcopy(live.names)
+            answers = [
+                *self._answers(live, names),
+                *((call, live.call(call, names)) for call in bare),
+            ]
+            return {str(call): value_of(said) for call, said in answers if said.error is None}
+
+        places: Callable[[JsonMapping], list[str]] = getattr(
+            environment.inner, "places", lambda state: []
+        )
+        return {**self._using(asked), "paths": places(self._state)}
 
     def _answers(self, live: _Live, names: _Names) -> Iterator[tuple[Call, Result]]:
         seen = ""

@@ -90,6 +90,7 @@ def _leaks(text: str, hidden: Set[str], plain: Set[str], values: str) -> Iterato
         yield f"holds the artefact {artefact[0]!r}"
 
 
+_CLOSING = "\"'”’»"  # what a quotation at the end of a sentence ends with
 DOUBLED = re.compile(r"\b(\w+) \1\b", re.IGNORECASE)
 # "the another", but not "the The Great Gatsby": the second in small letters
 ARTICLES = re.compile(r"\b(?i:the|an?) (?:the|an?|another|some|this|that|one of)\b")
@@ -226,7 +227,7 @@ def unnatural(text: str, longest: int) -> list[str]:
         not text
         or text != text.strip()
         or "  " in text
-        or text[-1] not in ".!?"
+        or text.rstrip(_CLOSING)[-1:] not in tuple(".!?")
         or text[0].islower()
     ):
         reasons.append(f"not written in sentences: {text!r}")

@@ -58,6 +58,7 @@ SETS = ("reached", "refused", "raises", "lenient", "hung")
 KEPT = ("done", "notes", "calls", "tried", "comparable", *SETS)
 # in what a world with rules raises (rods.environments.typed)
 _BROKEN_RULE = re.compile(r"(?:breaks (rule \d+|bounds): |(the rules raised) )[^\0]*")
+MENDED = "mend the machinery; of a server, --without leaves the tool out"
 RETURN = "return a Result with an error instead"  # of raising
 State = JsonMapping | None
 Reply = tuple[str, str | None]  # text and error
@@ -270,8 +271,7 @@ def script(
     sampler = Sampler(rng)
     sampler.learn("", state)
     inner = getattr(probe.environment, "inner", None)
-    for place in getattr(inner, "places", lambda state: ())(state):
-        sampler.learn("path", place)
+    sampler.learn("path", getattr(inner, "places", lambda state: ())(state))
     instance = probe.fresh(state)
     tools = list(probe.environment.tools().values())
     steps: list[Call | Tool] = [call for task in tasks[:2] for call in task.goal_calls]
@@ -804,7 +804,7 @@ class Probe:
             self.fault(tool, "", f"{broken[0][:300]} ({on})", remedy, "rules")
         else:
             what = f"raised {type(error).__name__} ({str(error)[:120]}) on {on}"
-            remedy = "mend the machinery" if _broken(error) else RETURN
+            remedy = MENDED if _broken(error) else RETURN
             self.fault(tool, "", what, remedy, "errors")
 
     def machinery(self, error: BaseException) -> bool:

@@ -33,6 +33,13 @@ from rods.worlds.pinned import OnlyCalled, closed, json_value
 
 FILES = "files"  # the key of a state
 BINARY = "base64"  # of a file that is no text
+_ASKED = "asked"  # the file with the variables that a server asks for, beside its folder
+# of which such as say where something lies, and are the server's own
+_KEEPS = re.compile(
+    r"^(?!_|PYTHON|NODE|XDG|SSL|DOTENV|LC_|ANDROID|OTEL|FASTMCP)"
+    r"\w*(PATH|FILE|DB|DIR|ROOT|HOME|FOLDER)$"
+)
+_FILES = ("PATH", "FILE", "DB")  # what such a name ends with that is no folder's
 _PLACES = 40  # paths that calls are tried with
 _SOME = 4  # files that one note lists
 _SHOWN = 8  # characters at the end of a path, at least, by which it is known
@@ -53,7 +60,7 @@ def described(name: str) -> Replayed:
 
 def added(path: Path, kind: str, fields: JsonMapping, own: JsonMapping) -> tuple[Description, str]:
     """The description of a server for the file `path`, with what it says when it is started, and
-    nothing that it shows first: `fields` are those of every description, `own` its command and its
+    what to tell whoever adds it: `fields` are those of every description, `own` its command and its
     process's. A program that is named by a relative path, and a file that is there, are meant from
     the current folder: servers start in one of their own, where only what lies in the folder
     `files` is. Raises UserError."""
@@ -62,9 +69,16 @@ def added(path: Path, kind: str, fields: JsonMapping, own: JsonMapping) -> tuple
         for place, part in enumerate(own["command"])
     ]
     description = Description.of(str(path), {**fields, **own, "command": command})
-    session = Session(description.beside(path)).wait()
+    watched = {"env": {**description.env, "RODS_ASKED": f"{{folder}}/../{_ASKED}"}}
+    session = Session(description.beside(path).model_copy(update=watched)).wait()
+    names = session.place / _ASKED
+    unset = sorted(filter(_KEEPS.search, {*names.read_text().split()})) if names.exists() else []
     session.end()
-    return asked(description, session.tools, session.about), ""
+    told = " ".join(
+        f"--env '{name}={{folder}}{'/data' if name.endswith(_FILES) else ''}'" for name in unset
+    )
+    why = "variables that it asks for, where one says where it keeps what it has: "
+    return asked(description, session.tools, session.about), told and why + told
 
 
 def _from_here(part: str, files: str, *, program: bool) -> str:
@@ -81,7 +95,10 @@ class McpEnvironment:
     """The environment called `name`, before it is made one that can be copied. Starts no server
     until one is needed."""
 
-    apart = "let the server keep what it has in {folder} (its command, --env), name ids by --minted"
+    apart = (
+        "let the server keep what it has in {folder} (its command, --env), name ids by --minted, "
+        "leave the tool out (--without)"
+    )
 
     def __init__(self, name: str, server: Description) -> None:
         self.name = name
@@ -112,11 +129,14 @@ class McpEnvironment:
         return self._tools
 
     def places(self, state: JsonMapping | None) -> list[str]:
-        """Some paths that a world in `state` has, as calls name them."""
+        """Some paths that a world in `state` has, as calls name them, and from its folder on; but
+        for hidden ones."""
         files = self.server.files
         own = [path.relative_to(files) for path in Path(files).rglob("*")] if files else []
-        paths = [*sorted(own), *(state or {}).get(FILES, {})][:_PLACES]
-        return [FOLDER, *(f"{FOLDER}/{path}" for path in paths)]
+        held = [PurePosixPath(path) for path in (*sorted(own), *(state or {}).get(FILES, {}))]
+        shown = [path for path in held if not any(part.startswith(".") for part in path.parts)]
+        paths = dict.fromkeys(str(each) for path in shown for each in (path, *path.parents[:-1]))
+        return [FOLDER, *(each for path in paths for each in (f"{FOLDER}/{path}", path))][:_PLACES]
 
     def reset(self, state: JsonMapping | None) -> "McpWorld":
         files = _legal(state or {}, self.server)
@@ -178,15 +198,18 @@ class McpWorld(OnlyCalled):
         return Result(text, None, "tool") if answer.is_error else Result(text, value)
 
     def look(self) -> Any:
-        """The contents of those files of its folder that are part of the state, by their paths."""
+        """The contents of those files of its folder that are part of the state, by their paths, and
+        the folders among them that are empty, as `path/`."""
         folder = self._session.folder
         places = {
-            path
-            for pattern in self._session.server.compared
-            for path in folder.glob(pattern)
-            if path.is_file()
+            path for pattern in self._session.server.compared for path in folder.glob(pattern)
         }
-        return self._outside(contents(folder, places))
+        empty = {
+            f"{path.relative_to(folder)}/": ""
+            for path in places
+            if path.is_dir() and not path.is_symlink() and not any(path.iterdir())
+        }
+        return self._outside({**contents(folder, filter(Path.is_file, places)), **empty})
 
     def unseen(self) -> str:
         """Says which files of its folder and home were written since its server was started, and

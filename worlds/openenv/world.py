@@ -45,14 +45,16 @@ def described(name: str) -> Replayed:
 def added(
     path: Path, kind: str, fields: JsonMapping, own: JsonMapping
 ) -> tuple[OpenEnvDescription, str]:
-    """The description of an environment for the file `path`, with its tools, and what a reset of it
-    shows. `fields` are those of every description; of `own` only `command` is for it, the name of a
-    class. Raises UserError."""
+    """The description of an environment for the file `path`, with its tools, and what to tell of a
+    reset of it. `fields` are those of every description; of `own` only `command` is for it, the
+    name of a class. Raises UserError."""
     for name in ("files", "env"):
         if own[name]:
             raise UserError("is for MCP servers", where=f"--{name}", remedy="leave it out")
     wanted = {**fields, "kind": kind, "factory": " ".join(own["command"])}
-    return introduced(OpenEnvDescription.of(str(path), wanted))
+    description, first = introduced(OpenEnvDescription.of(str(path), wanted))
+    told = f"a reset shows what no policy is shown; say it in the task's words: {first[:300]}"
+    return description, told if first else ""
 
 
 def introduced(description: OpenEnvDescription) -> tuple[OpenEnvDescription, str]:

@@ -143,10 +143,12 @@ def _values(tools: Tools, tool: Tool, parameter: Parameter, scene: Scene) -> lis
 
 
 def _is_invented(tool: Tool, parameter: Parameter) -> bool:
-    """Whether a user invents what stands for an argument: free text, or the name of something
-    new."""
+    """Whether a user invents what stands for an argument: free text, or the name of something new.
+    In `create_branch(repo_path)` the path is that of another thing."""
     parts = _parts(parameter.name)
     verbs = _parts(tool.name)
+    if "path" in parts and parts - {"path"} - verbs - MAKING:
+        return False
     new = (parts & (NAMING | verbs) and MAKING & verbs) or (parts & NAMING and WRITING & verbs)
     return takes_free_text(parameter.name) or bool(new and "id" not in parts)
 

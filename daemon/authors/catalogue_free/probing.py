@@ -142,14 +142,11 @@ class Prober:
         return self.probes[key]
 
     def _shown(self) -> State:
-        """What declared probes show of the state before any call: one that is made of calls says
-        little itself."""
+        """What declared probes, and reads that need nothing, show of the state before any call, and
+        its paths: one that is made of calls says little itself."""
         if self.shown is None:
             world = self.environment.reset(self.state)
-            asked = world.shown() if isinstance(world, ReplayedWorld) else []
-            self.shown = {
-                str(call): value_of(result) for call, result in asked if result.error is None
-            }
+            self.shown = world.shown() if isinstance(world, ReplayedWorld) else {}
         return self.shown
 
     def chooser(self, rng: Random) -> Chooser:
@@ -191,9 +188,13 @@ class Prober:
         # what another tool refused may have changed it: rather a new one
         self.spare = self.spare if waits else None
         for offered, most in zip((listed, wide), probes, strict=True):
-            for _ in range(0 if working else most):
+            for number in range(0 if working else most):
+                # where few can be tried, those that are listed first
+                wide_enough = number // 2 + 1 if waits else None
                 arguments = {  # half of the optional ones are left out
-                    name: rng.choice([value for value in values if value is not LEFT_OUT])
+                    name: rng.choice(
+                        [value for value in values if value is not LEFT_OUT][:wide_enough]
+                    )
                     for name, values in offered.items()
                     if LEFT_OUT not in values or rng.random() < 0.5
                 }

@@ -26,6 +26,7 @@ from rods.daemon.authors.state_shapes import (
     PatchRefusal,
     Path,
     State,
+    is_map,
     lasting,
     leaves,
     nested,
@@ -163,16 +164,20 @@ async def patch(
     return deep_merge(state, accepted)
 
 
-def _without_dropped(old: State, new: State) -> tuple[JsonObject, JsonObject]:
-    """`old` without the objects in it for which `new` has null, and `new` without these."""
+def _without_dropped(
+    old: State, new: State, *, record: bool = True
+) -> tuple[JsonObject, JsonObject]:
+    """`old` without the objects, and the entries of maps, in it for which `new` has null, and `new`
+    without these."""
+    keyed = is_map(old, record=record)
     left = dict(old)
     brought: JsonObject = {}
     for key, value in new.items():
         before = old.get(key)
-        if value is None and isinstance(before, Mapping):
+        if value is None and key in old and (keyed or isinstance(before, Mapping)):
             del left[key]
         elif isinstance(value, Mapping) and isinstance(before, Mapping):
-            left[key], brought[key] = _without_dropped(before, value)
+            left[key], brought[key] = _without_dropped(before, value, record=keyed)
         else:
             brought[key] = value
     return left, brought

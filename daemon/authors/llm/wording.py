@@ -7,7 +7,7 @@ one by one are also verified by the model: do they say what the calls do? Withou
 (`pipeline.rewrite = false`) a query is asked for a turn at a time, from the calls of that turn
 alone: no other turn and no story is shown."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -312,6 +312,13 @@ def user_values(tools: Tools, calls: Sequence[BoundCall]) -> list[UserValue]:
     return list(values.values())
 
 
+def _told(value: UserValue) -> str:
+    """A value as prompts list it: of a list, and of one with fields, what they hold."""
+    whole = value.slot.value
+    texts = map(str, values_in(whole)) if isinstance(whole, (list, Mapping)) else [value.slot.text]
+    return ", ".join(map(showing.compact, texts))
+
+
 def looked_up(calls: Sequence[BoundCall]) -> list[Any]:
     """What calls find out for later ones, each value once: a user who says it would spare the
     policy the looking up, and the task would have another shape than its root."""
@@ -365,7 +372,7 @@ def with_values(tools: Tools, short: Draft, draft: Draft, turn: int) -> str:
     """The calls of a turn as prompts show them (`short` of the draft); what must be said, what must
     not because calls find it out, and how it may be referred to."""
     calls = short.turns[turn]
-    values = ", ".join(showing.compact(value.slot.text) for value in user_values(tools, calls))
+    values = ", ".join(map(_told, user_values(tools, calls)))
     hidden = ", ".join(map(showing.compact, looked_up(calls)))
     lines = [showing.turn_lines(calls), f"must say: {values or '(nothing in particular)'}"]
     lines += [f"never say: {hidden}"] if hidden else []
@@ -396,7 +403,7 @@ def faults(
         for value in user_values(tools, calls)
         if not value.free and not value.said_in(texts[turn if value.slot.thing else 0 : turn + 1])
     ]
-    missing = [f"turn {turn + 1} must say {showing.compact(value.slot.text)}" for value in unsaid]
+    missing = [f"turn {turn + 1} must say {_told(value)}" for value in unsaid]
     turns = draft.turns[: turn + 1]
     own = [each.value for earlier in turns for each in user_values(tools, earlier)]
     revealed = [

@@ -125,6 +125,7 @@ def test_kept_traces_leave_as_conversations_with_their_tools(
     tmp_path: Path,
 ) -> None:
     assert rods(["data", "export", str(labelled), str(tmp_path / "tables")]) == 0
+    assert "synthetic" not in (tmp_path / "tables" / "README.md").read_text()
     kept = table(tmp_path / "tables", "chats")
     traces = table(tmp_path / "tables", "traces")
     assert kept
@@ -207,6 +208,14 @@ def oracle(world: Environment, task: AnyTask, dialect: Dialect) -> Trace:
             text = dialect.write(calls) if calls else dialect.answer("Done.")
         request = running.advance(Reply(text))
     return request
+
+
+def test_the_card_has_the_hubs_tags_for_environments_and_data_sets(exported: Path) -> None:
+    hub = pytest.importorskip("huggingface_hub")
+    about = hub.DatasetCard.load(exported / "README.md").data
+    assert about.task_categories == ["reinforcement-learning"]
+    assert about.tags == ["rl-environment", "tool-use", "synthetic"]
+    assert [config["config_name"] for config in about.configs] == list(TABLES)
 
 
 def test_the_card_says_where_the_rows_come_from(finished_run: Path, exported: Path) -> None:

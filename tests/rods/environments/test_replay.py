@@ -416,12 +416,8 @@ def test_a_minted_number_stays_a_number() -> None:
 
 def test_what_probes_show_can_be_read_and_a_probe_that_no_tool_answers_is_no_state() -> None:
     world = baskets().reset({"calls": [{"name": "open", "arguments": {"owner": "Ada"}}]})
-    ((probe, result),) = world.shown()
-    assert (
-        probe.name == "show"
-        and result.value["owner"] == "Ada"
-        and result.value["id"].startswith("basket-")
-    )
+    (value,) = (value for call, value in world.shown().items() if call.startswith("show("))
+    assert value["owner"] == "Ada" and value["id"].startswith("basket-")
     hidden = Replayed(Baskets(), probes=[Call("show_all")]).reset(None)
     with pytest.raises(
         InfrastructureError, match=r"the probe show_all\(\) could not be carried out: no such tool"

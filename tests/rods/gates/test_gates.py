@@ -14,7 +14,7 @@ from rods.faults import GateRejection, Reason
 from rods.gates import check
 from rods.gates.ground_truth import abridged, arguments, replay, run, tools
 from rods.gates.similarity import SimilarityIndex
-from rods.gates.texts import style
+from rods.gates.texts import style, unnatural
 from rods.gates.values import grounding
 from rods.tasks import EnvironmentRef, Task
 from tests.environments import load
@@ -248,6 +248,7 @@ def test_look_ups_are_calls_that_only_feed_a_later_one_and_are_asked_for_by_a_cl
         ("take the room.", "not written in sentences"),
         ("Take the room", "not written in sentences"),
         ("", "not written in sentences"),
+        ('Name it "tea"', "not written in sentences"),
         ("Well then. " * 20 + "Go.", "words long"),
     ],
 )
@@ -260,3 +261,8 @@ def test_a_text_that_no_user_would_type_is_a_defect_of_the_turn_that_serves_it(
     (defect,) = style(spoilt, desk().book.longest)
     assert issue in defect.reason
     assert (defect.verdict, defect.turn) == ("query_fixable", 2)
+
+
+@pytest.mark.parametrize("text", ['Name it "tea."', "What is ‘tea?’", "Call the note 'So it is.'"])
+def test_a_sentence_may_end_with_what_it_quotes(text: str) -> None:
+    assert unnatural(text, 20) == []

@@ -74,6 +74,7 @@ SERVERS: dict[str, tuple[list[str], list[str], list[Call]]] = {  # options, comm
             "--compared",
             "*.txt",
             *("--without", "get_file_info", "--without", "read_media_file"),
+            *("--fails", "begins=.+: Error - ENOENT"),
         ],
         ["mcp-server-filesystem", "{folder}"],
         [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,9 +19,13 @@ import pytest
 
 from rods.analysis.schemas import Checker
 from rods.calls import Call
+from rods.composing.catalogue import Scene
 from rods.console.main import run
+from rods.daemon.authors.catalogue_free import catalogue_with_tools
+from rods.daemon.authors.catalogue_free.probing import Prober
 from rods.environments.base import Environment
 from rods.environments.loading import Environments
+from rods.environments.replay import ReplayedWorld
 from rods.errors import InfrastructureError
 from tests.worlds.mcp.plain import said, tool
 
@@ -576,6 +581,42 @@ def test_tools_that_are_called_as_if_they_read_are_proposed_to_whoever_adds_thei
     assert line in capsys.readouterr().out
 
 
+ASKING = """
+import os
+os.environ.get("SHELF_FILE_PATH"), os.getenv("ANY_COLOUR"), "SHELF_ROOT" in os.environ
+serve([], None)
+"""
+ASKING_NODE = """
+const { SHELF_FILE_PATH, ANY_COLOUR, PATH, SHELF_ROOT } = process.env;
+require('readline').createInterface({ input: process.stdin }).on('line', (line) => {
+  const { id, method, params } = JSON.parse(line);
+  const result = method === 'initialize'
+    ? { protocolVersion: params.protocolVersion, capabilities: { tools: {} },
+        serverInfo: { name: 'plain', version: '1' } }
+    : { tools: [] };
+  const answer = JSON.stringify({ jsonrpc: '2.0', id, result });
+  if (id !== undefined) process.stdout.write(`${answer}\\n`);
+});
+"""
+
+
+@pytest.mark.parametrize("node", [False, True])
+def test_variables_that_say_where_a_server_keeps_things_are_proposed_to_whoever_adds_it(
+    servers: Servers, capsys: pytest.CaptureFixture[str], node: bool
+) -> None:
+    if node and shutil.which("node") is None:
+        pytest.skip("needs Node")
+    (servers.folder / "server.js").write_text(ASKING_NODE)
+    more = ["--", "node", str(servers.folder / "server.js")] if node else []
+    added = ["env", "add", str(servers.folder / "plain.json"), "--no-calls", "--replace"]
+    for given, told in ((), True), (("SHELF_ROOT={folder}", "SHELF_FILE_PATH=/a"), False):
+        options = [part for pair in given for part in ("--env", pair)]
+        assert (run([*added, *options, *more]) if node else servers.add(ASKING, *options)) == 0
+        line = "--env 'SHELF_FILE_PATH={folder}/data' --env 'SHELF_ROOT={folder}'\n"
+        assert (line in capsys.readouterr().out) is told
+    assert "RODS_ASKED" not in (servers.folder / "plain.json").read_text()
+
+
 def test_a_server_that_keeps_what_it_has_outside_of_its_world_is_told_where_to_put_it(
     servers: Servers, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -656,3 +697,72 @@ serve([tool("add")], lambda name, arguments: said("added"))
     answers = [world.call(Call("add")) for _ in range(6)]
     assert {answer.error for answer in answers} == {None, "tool"}
     assert answers[-1].text == "Error: Rate limit exceeded: 5 requests"
+
+
+def test_paths_are_known_to_whoever_tries_calls_files_folders_and_from_the_worlds_own(
+    servers: Servers,
+) -> None:
+    """What a template and a state hold; nothing hidden."""
+    for path in (".git/HEAD", "tea/green.txt"):
+        (servers.folder / "kept" / path).parent.mkdir(parents=True)
+        (servers.folder / "kept" / path).write_text("x")
+    program = """
+import pathlib
+schema = {"properties": {"path": {"type": "string"}}, "required": ["path"]}
+def answer(name, arguments):
+    folder = pathlib.Path("/" if arguments["path"].startswith("/") else ".", arguments["path"])
+    return said("yes", isError=not folder.is_dir())
+serve([tool("list_folder", schema)], answer)
+"""
+    os.chdir(servers.folder)
+    world = servers(program, "--files", "kept")
+    state = {"files": {"coffee/black.txt": "x"}}
+    instance = world.reset(state)
+    assert isinstance(instance, ReplayedWorld)
+    assert set(instance.shown()["paths"]) == {
+        *("/world", "/world/tea", "tea", "/world/tea/green.txt", "tea/green.txt"),
+        *("/world/coffee", "coffee", "/world/coffee/black.txt", "coffee/black.txt"),
+    }
+    prober = Prober(world, catalogue_with_tools(world), state)
+    working = prober.at("list_folder", Scene(state, {}, {}, {})).working
+    assert next(call.arguments["path"] for call, _ in working) == "/world"
+
+
+def test_where_few_calls_can_be_tried_the_values_that_are_listed_first_are(
+    servers: Servers,
+) -> None:
+    """A read that needs nothing shows them, though no probe does."""
+    program = """
+import json
+schema = {"properties": {"rack": {"type": "string"}, "book": {"type": "string"}},
+          "required": ["rack", "book"]}
+def answer(name, arguments):
+    if name == "racks":
+        return said(json.dumps({"racks": [f"rack-{n}" for n in range(9)],
+                                "books": [f"book-{n}" for n in range(9)]}))
+    return said("moved", isError=arguments != {"rack": "rack-0", "book": "book-0"})
+serve([tool("racks", annotations={"readOnlyHint": True}), tool("move", schema)], answer)
+"""
+    world = servers(program, "--compared", "*.txt")
+    prober = Prober(world, catalogue_with_tools(world), {})
+    ((call, _),) = prober.at("move", Scene({}, {}, {}, {})).working
+    assert call.arguments == {"rack": "rack-0", "book": "book-0"}
+
+
+def test_an_empty_folder_is_part_of_the_state_where_a_pattern_meets_it(servers: Servers) -> None:
+    """Or a call that makes one would change nothing, and its words would have to be shown."""
+    program = """
+import pathlib
+schema = {"properties": {"path": {"type": "string"}}, "required": ["path"]}
+def answer(name, arguments):
+    pathlib.Path(arguments["path"]).mkdir()
+    return said(f"made {arguments['path']}")
+serve([tool("make_folder", schema)], answer)
+"""
+    world = servers(program, "--compared", "**/*")
+    first, second, third = (world.reset(None) for _ in range(3))
+    first.call(Call("make_folder", {"path": "recipes"}))
+    second.call(Call("make_folder", {"path": "/world/recipes"}))
+    assert first.same_state(second) and not first.same_state(third)
+    first.call(Call("make_folder", {"path": "recipes/soups"}))
+    assert not first.same_state(second)

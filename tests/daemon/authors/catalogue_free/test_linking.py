@@ -158,10 +158,11 @@ async def test_the_depth_of_a_draft_is_that_of_its_profile(stub: Stub) -> None:
     assert found.depth == assignment().profile.depth
 
 
-def test_of_a_state_that_is_made_of_calls_values_are_what_probes_show_and_no_names_of_tools() -> (
+def test_of_a_state_that_is_made_of_calls_values_are_what_reads_show_and_no_names_of_tools() -> (
     None
 ):
-    """Notes that can only be called: what note 101 is, no state says."""
+    """Notes that can only be called: what note 101 is, no state says, but probes and reads that
+    need nothing."""
     state = {
         "calls": [
             {"name": "write", "arguments": {"title": "plan", "body": "tea"}},
@@ -169,8 +170,8 @@ def test_of_a_state_that_is_made_of_calls_values_are_what_probes_show_and_no_nam
         ]
     }
 
-    def working(tool: str, **probes: Any) -> list[dict[str, Any]]:
-        world = Replayed(Toy("modest", World, features=MODEST), reads=["titles"], **probes)
+    def working(tool: str, **declared: Any) -> list[dict[str, Any]]:
+        world = Replayed(Toy("modest", World, features=MODEST), **declared)
         found = (
             Prober(world, catalogue_with_tools(world), state)
             .at(tool, Scene(state, {}, {}, {}))
@@ -178,7 +179,9 @@ def test_of_a_state_that_is_made_of_calls_values_are_what_probes_show_and_no_nam
         )
         return [dict(call.arguments) for call, _ in found]
 
-    assert working("read", probes=[Call("titles")]) == [{"note_id": 101}] and working("read") == []
+    note = [{"note_id": 101}]
+    assert working("read", reads=["titles"], probes=[Call("titles")]) == note
+    assert working("read", reads=["titles"]) == note and working("read") == []
     counted = {arguments["name"] for arguments in working("count")}
     assert counted and not counted & {"write", "total", "title", "body"}
 

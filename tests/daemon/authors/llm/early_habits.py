@@ -191,6 +191,8 @@ redecorating = _decorating(
 clearing = _decorating(
     {"notes": {"102": None, "103": None, "104": {"title": "cellar", "body": "empty it"}}}
 )
+# what is no object, too
+emptying = _decorating({"notes": {"101": {"title": "attic"}}, "counters": {"visits": None}})
 remodelling = _decorating({"notes": {"101": {"color": "red"}}, "shelves": {}})
 idle = _decorating({})
 repeating = _decorating({"notes": {"101": {"title": "garden"}}})

@@ -66,6 +66,11 @@ async def test_entries_of_the_seed_s_world_may_be_taken_away(stub: Stub) -> None
     load(NAME).reset(state)
 
 
+async def test_entries_that_are_no_objects_may_be_taken_away_too(stub: Stub) -> None:
+    state, calls = await made(stub, "emptying")
+    assert calls == 1 and state["counters"] == {"sales": 1}
+
+
 NO_WORLD = pytest.mark.parametrize("habit", ["remodelling", "forbidden", "idle", "repeating"])
 
 

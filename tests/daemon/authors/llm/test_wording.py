@@ -11,9 +11,10 @@ from bench.fixtures.llm_stub import Stub
 from rods.analysis.containment import Text
 from rods.analysis.flows import Flow
 from rods.calls import Call
+from rods.composing.bind import spoken
 from rods.composing.catalogue import Slot
 from rods.composing.records import BoundCall, Draft, Plan, PlannedTurn
-from rods.daemon.authors.llm.wording import references, user_values
+from rods.daemon.authors.llm.wording import references, user_values, with_values
 from rods.environments.base import Parameter, Result, Tool
 from rods.tasks import Task
 from tests.daemon.authors.llm.later import later
@@ -160,3 +161,19 @@ def test_an_option_that_a_description_lists_is_said_in_a_user_s_own_words() -> N
     )
     (value,) = user_values(tools, [bound])
     assert value.free
+
+
+def test_of_a_value_with_objects_in_it_what_they_hold_is_to_be_said() -> None:
+    tool = Tool("plan", "Plans", "Plans.", (Parameter("tasks", {"type": "array"}),))
+    tasks = [{"title": "Pack books", "days": 2}, {"title": "Book a van", "days": 1}]
+    slot = Slot("plan.tasks", spoken(tasks), value=tasks)
+    call = BoundCall(
+        Call("plan", {"tasks": tasks}),
+        Result("done", None),
+        {"tasks": Flow("user")},
+        "plan",
+        {"tasks": slot},
+    )
+    draft = Draft(Plan((PlannedTurn(("plan",), ("plan",)),)), {}, ((call,),))
+    told = with_values({"plan": tool}, draft, draft, 0)
+    assert 'must say: "Pack books", "2", "Book a van", "1"' in told.splitlines()
