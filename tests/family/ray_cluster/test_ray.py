@@ -57,7 +57,7 @@ def test_actors_and_a_node_that_die_lose_no_variant_and_write_none_twice(
         killed = list(actors())
         subprocess.run(["kill", "-9", killed[0].name], check=False)
         seen = len(variants(run.path))
-        until(lambda: len(variants(run.path)) > seen)
+        until(lambda: len(variants(run.path)) > seen or idle(run.path, STEPS))
         cluster.remove_node(min(cluster.worker_nodes, key=str), allow_graceful=False)
         cluster.add_node(num_cpus=1)
         until(lambda: idle(run.path, STEPS))
