@@ -84,20 +84,20 @@ class Pair:
     def staged(self) -> bool:
         return bool(list(read(self.run / EXPANDED)))
 
-    def moves(self, name: str, records: int) -> bool:
-        """Waits until the process has closed so many groups more; False when the trainer has ended
-        before."""
+    def closed(self, name: str) -> int:
+        """How many groups of records the process has closed."""
         log, mark = {
             "trainer": (OBSERVATIONS, b'"kind":"step"'),
             "daemon": (SEEDS, b'"kind":"considered"'),
         }[name]
         path = self.run / log
+        return path.read_bytes().count(mark) if path.exists() else 0
 
-        def closed() -> int:
-            return path.read_bytes().count(mark) if path.exists() else 0
-
-        before = closed()
-        while closed() < before + records:
+    def moves(self, name: str, records: int, before: int | None = None) -> bool:
+        """Waits until the process has closed so many groups more than `before` (now); False when
+        the trainer has ended before."""
+        before = self.closed(name) if before is None else before
+        while self.closed(name) < before + records:
             if self.processes["trainer"].poll() is not None:
                 return False
             time.sleep(0.005)
@@ -221,13 +221,13 @@ def test_a_lockstep_run_that_is_extended_is_as_if_it_had_been_so_long_from_its_s
     short: dict[str, Any] = {"sync": "lockstep", "curriculum.stages": [{"epochs": 3}]}
     loop = pair(tmp_path / "extended", **short)
 
-    def go_on(kill: str = "") -> None:
+    def go_on(kill: str) -> None:
+        before = loop.closed(kill)
         for name in ("trainer", "daemon"):
             loop.start(name)
-        if kill:
-            assert loop.moves(kill, records=2)
-            loop.kill(kill)
-            loop.start(kill)
+        assert loop.moves(kill, 2, before)
+        loop.kill(kill)
+        loop.start(kill)
 
     go_on("trainer")
     assert loop.wait() == EXIT_OK, loop.errors()

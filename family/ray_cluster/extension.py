@@ -17,5 +17,5 @@ class RaySettings(Section):
 
 PROVIDES: "Provides" = {
     "operation": {"ray": RaySettings()},
-    "computes": {"ray": "rods.family.ray_cluster.places:places"},
+    "computes": {"ray": "rods.family.ray_cluster.starting:places"},
 }

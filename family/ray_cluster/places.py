@@ -26,7 +26,10 @@ except ImportError:
 
 Given = tuple[Path, Config, SimilarityIndex]
 AT_ONCE = 4  # items a message, which costs the daemon 1 to 2 ms of CPU time however much is in it
-REACHED = 5.0  # seconds for the head to take a connection
+REACHED = 5.0  # seconds for the head to take a connection, and as many to answer
+# How a client of gRPC begins; a server answers with its SETTINGS, a frame of this type.
+_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0"
+_SETTINGS = b"\4"
 
 
 def places(folder: Path, config: Config, held_out: SimilarityIndex) -> Sequence["Actor"]:
@@ -36,9 +39,8 @@ def places(folder: Path, config: Config, held_out: SimilarityIndex) -> Sequence[
     address = operation.ray.address or os.environ.get("RAY_ADDRESS") or None
     remember_address(address or "")
     try:
-        if address and ":" in address and "://" not in address:  # Ray itself would ask for minutes
-            host, _, port = address.rpartition(":")
-            socket.create_connection((host, int(port)), REACHED).close()
+        if address and ":" in address and "://" not in address:
+            _reach(address)
         ray.init(
             address,
             log_to_driver=False,
@@ -58,6 +60,16 @@ def places(folder: Path, config: Config, held_out: SimilarityIndex) -> Sequence[
         Actor(shared, operation.compute_memory_bytes)
         for _ in range(operation.compute_places or _cores())
     ]
+
+
+def _reach(address: str) -> None:
+    """Raises OSError or ValueError where no head listens: Ray itself would ask for minutes."""
+    host, _, port = address.rpartition(":")
+    with socket.create_connection((host, int(port)), REACHED) as head:
+        if not os.environ.get("RAY_USE_TLS"):
+            head.sendall(_PREFACE)
+            if head.recv(4)[3:] != _SETTINGS:
+                raise OSError("what listens there is something else")
 
 
 def _cores() -> int:

@@ -36,14 +36,20 @@ def usage(stage: str = "plan", requests: int = 1) -> Usage:
     )
 
 
+async def written(log: UsageLog, count: int) -> None:
+    """Waits until the calls are on the disk, before the log is closed."""
+    async with asyncio.timeout(60):
+        while not log.path.exists() or len(list(read(log.path))) < count:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
 async def test_calls_are_on_record_after_a_second_or_at_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with UsageLog(tmp_path, "daemon") as log:
         for _ in range(100):
             log(usage())
-        await asyncio.sleep(0.5)
-        assert len(list(read(log.path))) == 100
+        await written(log, 100)
         log(usage("judge", requests=3))
     records = list(read(log.path))
     assert [record["number"] for record in records] == list(range(1, 102))
@@ -70,7 +76,7 @@ async def test_a_write_that_failed_is_not_swallowed(
     with pytest.raises((RefusedError, InfrastructureError)):
         async with UsageLog(tmp_path, "daemon") as log:
             log(usage())
-            await asyncio.sleep(0.3)
+            await written(log, 1)
             log.path.write_text("someone else was here\n")
             for _ in range(100):
                 log(usage())

@@ -98,7 +98,7 @@ def test_a_shell_script_is_a_trainer(tmp_path: Path) -> None:
             env={**os.environ, "PYTHON": sys.executable},
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=240,
         )
         assert done.returncode == 0, done.stderr
         assert "step 4 of epoch 3 recorded (attempt 4)" in done.stdout
@@ -109,7 +109,7 @@ def test_a_shell_script_is_a_trainer(tmp_path: Path) -> None:
             status = json.loads(rods("status", run, "--json").stdout)
     finally:
         daemon.send_signal(signal.SIGTERM)
-        daemon.wait(30)
+        daemon.wait(120)
     assert status["step"] == 4
     assert status["picked"] > 0
     assert status["injected"] > 0

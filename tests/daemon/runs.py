@@ -22,7 +22,7 @@ from rods.config import parse_config
 from rods.observations import Group, Role, Rollout
 from rods.rules.order import batch, steps_per_epoch
 from rods.tasks import AnyTask
-from tests import forked
+from tests import dying, forked
 from tests.environments import desk_tasks
 
 IMPORTS = ("rods.daemon.main",)
@@ -155,6 +155,11 @@ class Daemon:
     def __exit__(self, *_: object) -> None:
         if self.process.poll() is None:
             self.kill()
+
+
+def dying_at(path: Path, many: int, number: int = signal.SIGKILL) -> Daemon:
+    """One that gets a signal once so many variants are on the disk."""
+    return Daemon(path, *dying.at("rods.daemon", EXPANDED, many, number), program=dying.MODULE)
 
 
 def until(condition: Callable[[], Any], seconds: float = 240.0) -> Any:

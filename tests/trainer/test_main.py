@@ -12,7 +12,9 @@ import pytest
 
 from bench.fixtures.chat_templates import template
 from rods.buffers.log.tail import read
+from rods.buffers.run.runfolder import OBSERVATIONS
 from rods.errors import EXIT_OK, EXIT_REFUSED, EXIT_REQUEUE, EXIT_USER
+from tests import dying
 from tests.trainer.runs import NANO, command, complaint, live_steps, train, write_config
 
 
@@ -53,10 +55,15 @@ def test_a_stopped_run_continues_as_if_nothing_had_happened(
 ) -> None:
     run = tmp_path / "run"
     config = write_config(tmp_path / "c.toml", {"operation.steps_per_second": 40.0})
-    process = subprocess.Popen(command(run, config), stderr=subprocess.DEVNULL)
-    wait_for_steps(run, 13)
-    process.send_signal(last_word)
-    code = process.wait(timeout=60)
+    thirteenth = [record for record in read(whole / OBSERVATIONS) if record["kind"] == "step"][12]
+    code = subprocess.run(
+        [
+            *(sys.executable, "-m", dying.MODULE, run, "--config", config),
+            *dying.at("rods.trainer", OBSERVATIONS, thirteenth["seq"], last_word),
+        ],
+        stderr=subprocess.DEVNULL,
+        check=False,
+    ).returncode
     assert code == (-signal.SIGKILL if last_word == signal.SIGKILL else EXIT_REQUEUE)
     reached = len(live_steps(run))
     assert 13 <= reached < 40

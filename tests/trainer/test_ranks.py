@@ -174,12 +174,12 @@ def test_two_processes_train_as_one_would_until_they_are_stopped_and_one_goes_on
     given = tmp_path / "alone.drawn"
     drawn = tmp_path / "both.drawn"
     assert train_replayed(alone, limited, given).returncode == EXIT_REQUEUE
+    start = policy(alone, 0)
+    one = policy(alone, 1)
     process = launch(both, config, drawn, given)
     try:
         while process.poll() is None and len(live_steps(both)) < 2:
             time.sleep(0.1)
-        start = policy(alone, 0)
-        one = policy(alone, 1)
         two = policy(both, 1)
         os.kill(process.pid, signal.SIGTERM)
         said, _ = process.communicate(timeout=120)

@@ -3,9 +3,10 @@ nobody's failure."""
 
 from __future__ import annotations
 
+import signal
 import subprocess
+import sys
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,21 @@ import pytest
 from bench.fixtures.llm_stub import Script, Stub
 from rods.family.benchmarks.folder import EPISODES, episodes
 from rods.family.benchmarks.main import run
-from tests.daemon.runs import until
-from tests.family.benchmarks.bfcl.runs import ROOT, command, evaluate
-from tests.family.benchmarks.test_suite import grown
+from tests import dying
+from tests.family.benchmarks.bfcl.runs import ROOT, evaluate
+
+
+def killed_at(least: int, *told: object) -> int:
+    """An evaluation that is killed as soon as so many episodes are there, the card before them. Its
+    exit code."""
+    arguments = (*told, *dying.at("rods.family.benchmarks", EPISODES, least + 1))
+    return subprocess.run(
+        [sys.executable, "-m", dying.MODULE, *map(str, arguments)],
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        check=False,
+    ).returncode
 
 
 def goes_on_behind_kills(
@@ -26,16 +39,9 @@ def goes_on_behind_kills(
     once. Returns how many there were at the last start, from which on the stub counts anew."""
     stub.use(Script(answer=player))
     whole = evaluate("run", folder / "whole", *told)
-    stub.use(Script(answer=player, latency=0.05))
     killed = ("run", folder / "e", *told, "--in-flight", 2)
     for least in moments:
-        process = subprocess.Popen(
-            command(*killed), cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-        until(partial(grown, folder / "e" / EPISODES, least))
-        process.kill()
-        process.wait()
-    stub.use(Script(answer=player))
+        assert killed_at(least, *killed) == -signal.SIGKILL
     before = [episode.key for episode in episodes(folder / "e")]
     assert 0 < len(before) < whole["episodes"]
     stub.forget()

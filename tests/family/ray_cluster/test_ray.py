@@ -3,18 +3,23 @@ nodes."""
 
 from __future__ import annotations
 
+import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 import pytest
 
+from rods.errors import UserError
+from rods.family.ray_cluster.extension import RaySettings
+from rods.gates.similarity import SimilarityIndex
 from tests.daemon.comparing import finish, lockstep_run, written
-from tests.daemon.runs import Daemon, Trainer, idle, until, variants
+from tests.daemon.runs import Daemon, Trainer, idle, make_run, until, variants
 
 pytestmark = pytest.mark.slow
 STEPS = 12
@@ -57,7 +62,7 @@ def test_actors_and_a_node_that_die_lose_no_variant_and_write_none_twice(
         killed = list(actors())
         subprocess.run(["kill", "-9", killed[0].name], check=False)
         seen = len(variants(run.path))
-        until(lambda: len(variants(run.path)) > seen)
+        until(lambda: len(variants(run.path)) > seen or idle(run.path, STEPS))
         cluster.remove_node(min(cluster.worker_nodes, key=str), allow_graceful=False)
         cluster.add_node(num_cpus=1)
         until(lambda: idle(run.path, STEPS))
@@ -87,3 +92,57 @@ def test_a_cluster_that_does_not_answer_is_told_in_a_line(tmp_path: Path) -> Non
     with Daemon(run.path) as daemon:
         code, told = daemon.ended()
     assert code == 2 and "no cluster of Ray at 127.0.0.1:1" in told and "Traceback" not in told
+
+
+@pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n"])
+def test_an_address_at_which_something_else_listens_is_told_in_seconds(
+    tmp_path: Path, answer: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = pytest.importorskip("rods.family.ray_cluster.places")
+    monkeypatch.setattr(places, "REACHED", 0.5)
+    run = make_run(tmp_path / "run", {"operation": {"compute": "ray"}})
+
+    def listen() -> None:
+        with listener.accept()[0] as asked:
+            asked.sendall(answer)
+            over.wait()
+
+    over = Event()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        Thread(target=listen, daemon=True).start()
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+        operation = run.config.operation.model_copy(update={"ray": RaySettings(address=address)})
+        config = run.config.model_copy(update={"operation": operation})
+        with pytest.raises(UserError, match=f"no cluster of Ray at {address}: "):
+            places.places(run.path, config, SimilarityIndex())
+        over.set()
+
+
+def test_a_cluster_of_this_machine_alone_lets_no_stranger_in(tmp_path: Path) -> None:
+    """It listens to the whole network."""
+    pytest.importorskip("ray")
+    run = make_run(tmp_path / "run", {"operation": {"compute": "ray", "compute_places": 1}})
+    code = (
+        "import sys; from pathlib import Path; from rods.buffers.run.run import Run\n"
+        "from rods.gates.similarity import SimilarityIndex\n"
+        "from rods.family.ray_cluster.starting import places; path = Path(sys.argv[1])\n"
+        "places(path, Run.open(path).config, SimilarityIndex())\n"
+        "import ray; print(ray.get_runtime_context().gcs_address, flush=True); sys.stdin.read()"
+    )
+    stranger = "import sys, ray; ray.init(sys.argv[1], log_to_driver=False)"
+    env = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    env["RAY_USAGE_STATS_ENABLED"] = "0"
+    asking: dict[str, Any] = {
+        "stdin": subprocess.PIPE,
+        "stdout": subprocess.PIPE,
+        "text": True,
+        "env": env,
+    }
+    with subprocess.Popen([sys.executable, "-c", code, str(run.path)], **asking) as own:
+        assert own.stdout is not None
+        address = own.stdout.readline().strip()
+        said = subprocess.run(
+            [sys.executable, "-c", stranger, address], env=env, capture_output=True, text=True
+        )
+    assert own.returncode == 0 and said.returncode != 0
+    assert "AuthenticationError" in said.stderr, said.stderr

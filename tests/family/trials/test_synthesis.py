@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,7 +22,7 @@ from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import EXPANDED, SEEDS, usage
 from rods.config.identity import PoolRules
 from rods.family.trials.synthesis import SynthesisTrial
-from tests import tables
+from tests import dying, tables
 from tests.console.conftest import rods
 
 PAGE = Path(__file__).parents[3] / "docs" / "yield.md"
@@ -106,16 +105,17 @@ def _calls(path: Path) -> dict[str, int]:
 
 @pytest.mark.slow
 def test_a_trial_that_was_killed_goes_on_where_it_stopped(writer: Stub, tmp_path: Path) -> None:
-    writer.use(Script(answer=ROLES, latency=(0.2, 0.4)))
-    command = [sys.executable, "-m", "rods.console", *map(str, asked(writer, tmp_path, seeds=12))]
-    process = subprocess.Popen(
-        command, stderr=subprocess.DEVNULL, env={**os.environ, "OMP_NUM_THREADS": "1"}
+    picked = 1 + 12  # a step that was considered, and its seeds
+    killed = subprocess.run(
+        [
+            *(sys.executable, "-m", dying.MODULE, *asked(writer, tmp_path, seeds=12)),
+            *dying.at("rods.console", SEEDS, picked + 2),
+        ],
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        check=False,
     )
-    until = time.monotonic() + 90
-    while time.monotonic() < until and not _finished(tmp_path / "kept"):
-        time.sleep(0.05)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    assert killed.returncode == -signal.SIGKILL
     (kept,) = (tmp_path / "kept").iterdir()
     before = _finished(tmp_path / "kept")
     assert 0 < len(before) < 12

@@ -65,7 +65,7 @@ def test_many_optional_parameters_cost_no_more_than_the_calls_that_are_asked_for
     for index in range(20):
         values.add_all([(f"v{index}", f"value{index}")])
     one = tool(*(Parameter(f"p{index}", {"type": "string"}, required=False) for index in range(40)))
-    started = time.perf_counter()
+    started = time.process_time()
     found = list(plausible([one], values, 300))
     assert len(found) == len({str(call) for call in found}) == 300
     assert found[:3] == [
@@ -73,7 +73,7 @@ def test_many_optional_parameters_cost_no_more_than_the_calls_that_are_asked_for
         Call("search", {"p39": "value0"}),
         Call("search", {"p38": "value0"}),
     ]
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5
 
 
 def test_a_required_parameter_without_a_value_leaves_nothing_to_try() -> None:

@@ -144,7 +144,7 @@ def test_a_player_that_breaks_ends_its_own_episode(driver: Driver, error: Except
 
 @pytest.mark.slow
 def test_only_time_that_is_spent_on_computing_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(drivers, "Lanes", partial(Lanes, patience=0.8))
+    monkeypatch.setattr(drivers, "Lanes", partial(Lanes, patience=2.0))
     over = threading.Event()
 
     def hung(persona: Persona, said: Exchange) -> str:
@@ -153,7 +153,7 @@ def test_only_time_that_is_spent_on_computing_counts(monkeypatch: pytest.MonkeyP
 
     def queued(persona: Persona, said: Exchange) -> str:
         with outside():
-            time.sleep(1.3)
+            time.sleep(2.7)
         return procedural_user(persona, said)
 
     jobs = [replace(job(), user=user, waits=True) for user in (hung, queued)]

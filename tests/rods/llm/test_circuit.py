@@ -237,4 +237,6 @@ async def test_pauses_grow_while_trials_fail(monkeypatch: pytest.MonkeyPatch) ->
         assert trial
         circuit.failed("no key", trial, refusal=True)
         circuit.leave(trial)
-    assert pauses[0] < 1.5 * pauses[1] < 2.25 * pauses[2]
+    # on a busy machine each may be longer than it was to be, none is shorter
+    for pause, meant in zip(pauses, (0.05, 0.1, 0.2), strict=True):
+        assert pause > 0.9 * meant

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import subprocess
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from shutil import copytree
@@ -18,8 +18,8 @@ from rods.family.benchmarks import scores
 from rods.family.benchmarks.folder import EPISODES, Journal, cards, episodes
 from rods.family.benchmarks.main import run
 from rods.worlds.bfcl.world import Bfcl
-from tests.daemon.runs import until
-from tests.family.benchmarks.bfcl.runs import ROOT, command, evaluate
+from tests.family.benchmarks.bfcl.runs import evaluate
+from tests.family.benchmarks.disturbed import killed_at
 
 PLAYER = "tests.family.benchmarks.bfcl.player:answer"
 TASKS = ("--types", "miss_func", "--tasks-per-type", 9)
@@ -135,24 +135,17 @@ def test_a_finished_evaluation_asks_nothing_more(
 def test_a_killed_evaluation_goes_on_without_repeating_an_episode(
     stub: Stub, finished: tuple[Path, dict[str, Any]], tmp_path: Path
 ) -> None:
-    stub.use(Script(answer=PLAYER, model="miss_func", latency=0.05))
+    stub.use(Script(answer=PLAYER, model="miss_func"))
     folder = tmp_path / "e"
     arguments = ("run", folder, *at(stub), *TASKS, "--in-flight", 2)
-    process = subprocess.Popen(
-        command(*arguments), cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    until(
-        lambda: (folder / EPISODES).exists() and (folder / EPISODES).read_bytes().count(b"\n") >= 4
-    )  # the card, and three episodes
-    process.kill()
-    process.wait()
+    assert killed_at(3, *arguments) == -signal.SIGKILL
     with (folder / EPISODES).open("ab") as log:
         log.write(b'{"seq":99,"id":"torn')
     done = {episode.key: episode for episode in episodes_of(folder)}
     stub.forget()
     found = evaluate(*arguments)
     after = {episode.key: episode for episode in episodes(folder)}
-    assert 3 <= len(done) < 9 and {key: after[key] for key in done} == done
+    assert len(done) == 3 and {key: after[key] for key in done} == done
     asked = sum(
         len(turn) for key, episode in after.items() if key not in done for turn in episode.result
     )
