@@ -4,6 +4,7 @@ and why, and starts that go on."""
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import signal
 import subprocess
@@ -20,6 +21,7 @@ from bench.fixtures.llm_stub import Script, Stub
 from rods.buffers.log.tail import read
 from rods.console.main import run as rods
 from rods.conversations import Checks, Script as Texts
+from rods.daemon.stand_ins.model import StandIn
 from rods.environments.loading import Environments
 from rods.errors import EXIT_FAILED, EXIT_OK
 from rods.tasks import TASK_TYPES, AnyTask, OpenTask, Task, read_tasks, write_task_file
@@ -117,6 +119,21 @@ def named(request: dict[str, Any]) -> str:
     fields = request["response_format"]["json_schema"]["schema"]["properties"]
     texts = ["Please do add_event for me."] * fields["queries"]["minItems"]
     return json.dumps({"reason": "", "queries": texts})
+
+
+def test_the_old_words_are_no_new_ones(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    task = some(count=1)[0]
+    with Stub(Script(answer="tests.family.reword.test_reword:parroted")) as stub:
+        config = configured(tmp_path, stub.url)
+        code, left, new = reword(tmp_path, [task], config, capsys)
+    assert code == EXIT_FAILED and new == [task]
+    assert "all is said as in another task, or as before" in left[task.id]
+
+
+def parroted(request: dict[str, Any]) -> str:
+    """A model that says again what it was shown."""
+    words = re.findall(r"^worded for itself: (.*)$", request["messages"][1]["content"], re.M)
+    return json.dumps({"reason": "", "queries": words}) if words else StandIn().answer(request)
 
 
 def test_an_endpoint_that_is_gone_says_nothing_of_words(
