@@ -333,10 +333,8 @@ class ReplayedWorld:
             ]
             return {str(call): value_of(said) for call, said in answers if said.error is None}
 
-        places: Callable[[JsonMapping], list[str]] = getattr(
-            environment.inner, "places", lambda state: []
-        )
-        return {**self._using(asked), "paths": places(self._state)}
+        paths = getattr(environment.inner, "places", lambda state: ())(self._state)
+        return {**self._using(asked), "paths": paths}
 
     def _answers(self, live: _Live, names: _Names) -> Iterator[tuple[Call, Result]]:
         seen = ""

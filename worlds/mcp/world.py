@@ -72,7 +72,8 @@ def added(path: Path, kind: str, fields: JsonMapping, own: JsonMapping) -> tuple
     watched = {"env": {**description.env, "RODS_ASKED": f"{{folder}}/../{_ASKED}"}}
     session = Session(description.beside(path).model_copy(update=watched)).wait()
     names = session.place / _ASKED
-    unset = sorted(filter(_KEEPS.search, {*names.read_text().split()})) if names.exists() else []
+    asked_for = names.read_text(errors="replace").split() if names.is_file() else ()
+    unset = sorted(filter(_KEEPS.search, {*asked_for}))
     session.end()
     told = " ".join(
         f"--env '{name}={{folder}}{'/data' if name.endswith(_FILES) else ''}'" for name in unset
