@@ -81,6 +81,7 @@ async def _daemon(path: Path, config_file: Path | None, lanes: Lanes) -> None:
     structlog.contextvars.bind_contextvars(run=run.name)
     # reads the daemon's logs, and looks through the trainer's
     service = await asyncio.to_thread(service_of, run, lanes)
+    on_signal(ask)  # again: what workers are started with may have taken signals for itself
     await service.serve(stop)
 
 

@@ -48,9 +48,9 @@ def places(folder: Path, config: Config, held_out: SimilarityIndex) -> Sequence[
             logging_level=logging.ERROR,
             ignore_reinit_error=True,
         )
-    except (OSError, RuntimeError, ValueError) as error:
+    except Exception as error:  # it raises all kinds
         raise UserError(
-            f"no cluster of Ray at {address or 'this machine'}: {error}",
+            f"no cluster of Ray at {address or 'this machine'}: {_line(error)}",
             where="operation.ray.address",
             remedy="start its head with `ray start --head`, and name the address that it prints",
         ) from error

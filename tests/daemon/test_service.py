@@ -162,6 +162,15 @@ def test_a_signal_stops_it_within_seconds_and_what_was_in_flight_is_done_after_a
     )
 
 
+def test_a_library_that_takes_signals_for_itself_does_not_spoil_the_end(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    with Daemon(run.path, program="tests.daemon.taken_signals") as daemon, Trainer(run) as trainer:
+        trainer.play(1)
+        until(lambda: idle(run.path, 1))
+        code, _, errors = daemon.stop()
+    assert code == 0, (code, errors)
+
+
 def test_a_daemon_that_starts_late_picks_from_the_newest_step_only(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run")
     with Trainer(run) as trainer:
