@@ -47,7 +47,8 @@ def reword_tasks(
     """Have a language model say what users say in tasks anew, under the gates and the judge that
     variants have to pass (docs/synthesis.md). Calls and worlds stay; a line that could not be said
     anew stays as it is, and is named with the reason. The same command goes on after a stop: what
-    was answered is kept beside the result, in OUT.reword. Exits 1 where a line stays as it is.
+    was answered is kept beside the result, in OUT.reword. Exits 1 where a line stays as it is;
+    where all do, an earlier OUT is left.
 
     Args:
         file: A JSONL file of tasks.
@@ -70,8 +71,10 @@ def reword_tasks(
             tasks[index] = outcome
         else:
             left.append(Fault(f"{file}: task {tasks[index].id}", *outcome))
-    disk.replace(target, task_lines(tasks))
-    facts = {"tasks": len(tasks), "said anew": len(tasks) - len(left), "out": str(target)}
+    done = len(tasks) - len(left)
+    if done or not target.exists():  # never over what an earlier run has said anew
+        disk.replace(target, task_lines(tasks))
+    facts = {"tasks": len(tasks), "said anew": done, "out": str(target)}
     return print_checked(CheckReport(str(file), tuple(left), facts=facts), as_json)
 
 

@@ -41,6 +41,7 @@ Made = Sequence[tuple[Call, Result]]
 Entry = tuple[str, Any, Mapping[Any, Any]]  # as of `rods.analysis.flows.entries`
 Says = Callable[[Any], bool]  # whether a value is there
 DUMP = 50  # words of a text: what is said in a longer one answers nothing
+TALLIES = {"count", "total", "number", "size", "length", "returned", "found", "matches"}
 IDENTIFYING = 2  # so many values tell a record from others, if one of them is a text
 SENTENCE = re.compile(r"(?<=[.!?])\s+")
 # Words that ask to know, unless they are nouns ("the list"); and how a clause begins that asks, in
@@ -181,9 +182,11 @@ def shown(
 ) -> bool:
     """Whether `outputs` (calls and what they gave) show the values that the call `wanted` did, or
     those of its `fields` (stems of their names): each beside those that identify it, or beside what
-    the result is `about`. An error shows none."""
-    call, _ = wanted
+    the result is `about`; but for the length of a list, unless it is named. An error shows none."""
+    call, result = wanted
     own = keys_in(call.arguments)
+    if not fields:
+        result = result._replace(value=_uncounted(value_of(result)))
     heard = [entry for pair in outputs if pair[1].error is None for entry in _entries(*pair)]
 
     def answered(name: str, leaf: Any, beside: Mapping[Any, Any]) -> bool:
@@ -201,10 +204,23 @@ def shown(
 
     parts = [
         part
-        for part in telling(*wanted)
+        for part in telling(call, result)
         if key_of(part[1]) not in own and (not fields or not fields.isdisjoint(stems(part[0])))
     ]
     return bool(parts) and all(itertools.starmap(answered, parts))
+
+
+def _uncounted(value: Any) -> Any:
+    """The value without fields that only count a list beside them: whoever saw the list could
+    count."""
+    if not isinstance(value, Mapping):
+        return value
+    sizes = {len(held) for held in value.values() if isinstance(held, list) and held}
+    return {
+        name: _uncounted(held)
+        for name, held in value.items()
+        if not (type(held) is int and held in sizes and TALLIES & {*name.lower().split("_")})
+    }
 
 
 def _entries(call: Call, result: Result) -> Iterator[Entry]:

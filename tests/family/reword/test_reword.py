@@ -93,6 +93,11 @@ def test_what_is_said_anew_is_another_task_with_the_same_calls(
         assert about["of"] == old.id and about["model"] == "stub" and about["judge"]
         assert "rewrite_turns" in about["prompts"]
         assert {key: task.provenance[key] for key in lineage} == lineage
+    worked = (tmp_path / "tasks.reworded.jsonl").read_bytes()
+    shutil.rmtree(tmp_path / "tasks.reworded.jsonl.reword")
+    code, left_now, _ = reword(tmp_path, tasks, config, capsys)  # nobody answers any more
+    assert code == EXIT_FAILED and left_now.keys() == {task.id for task in tasks}
+    assert (tmp_path / "tasks.reworded.jsonl").read_bytes() == worked
     stays = [task for old, task in zip(tasks, new, strict=True) if old.id in left]
     assert stays == [task for task in tasks if task.id in left]
     report = check_file(tmp_path / "tasks.reworded.jsonl", Environments())

@@ -156,6 +156,26 @@ def test_a_dump_answers_only_where_values_stand_together():
     assert not shown(price, [(ALL, replace_value(whole, padded))], *answers)
 
 
+def test_the_length_of_a_list_is_shown_by_its_entries_unless_it_is_asked_for():
+    """A filter that counts what it finds, where the policy lists everything."""
+    whole = run(WORLD, task((COST, (ALL,))))[0][0]
+    urgent = {"due": "friday", "name": "paint", "priority": "B"}
+    later = {"due": "monday", "name": "sand", "priority": "C"}
+    found = call("find_urgent"), replace_value(whole, {"jobs": [urgent], "count": 1})
+    every = {"jobs": [urgent, later], "count": 2}
+
+    def seen(wanted, made, fields=frozenset()):
+        return shown(wanted, [(ALL, replace_value(whole, made))], fields, lambda says: False)
+
+    assert seen(found, every)
+    assert not seen(found, {"jobs": [later], "count": 1}), "the entry has to be there"
+    assert not seen(found, every, {"count"}), "how many there are was asked"
+    costs = call("find_urgent"), replace_value(whole, {"jobs": [urgent], "cost": 1})
+    assert not seen(costs, every), "a number that is none of entries"
+    held = {"jobs": [urgent | {"count": 3}], "count": 1}
+    assert not seen((call("find_urgent"), replace_value(whole, held)), every), "one of an entry"
+
+
 def replace_value(result, value):
     return result._replace(text=f"{value!r}", value=value)
 
