@@ -366,11 +366,10 @@ def user_reply(
             parsed = Served().parse(reply_text(text := answer.text.strip(), made))
             if answer.finish not in NO_ANSWER and not parsed.error and (text or parsed.calls):
                 return text, parsed.calls
-        talk.trouble = f"the user's model said nothing in {USER_TRIES} tries"
+        raise InfrastructureError(f"it said nothing in {USER_TRIES} tries")
     except InfrastructureError as error:
         talk.trouble = f"the user's model: {error}"
-        raise InfrastructureError(talk.trouble) from error
-    raise InfrastructureError(talk.trouble)
+        raise
 
 
 async def rendered_template(

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from rods.calls import Call
-from rods.canonical import JsonMapping, JsonObject, only
+from rods.canonical import JsonMapping, JsonObject
 from rods.conversations import Persona, Rubric
 from rods.dialects import Message
 from rods.dialects.remote import Served, reply_text
@@ -48,9 +48,8 @@ class Tau2(Benchmark):
         return " ".join(domain.hash for domain in self.domains.values())
 
     def identity(self, tasks: Sequence[AnyTask]) -> JsonObject:
-        kinds = {self.kind(task) for task in tasks}
-        hashes = [domain.hash for name, domain in self.domains.items() if name in kinds]
-        return {**super().identity(tasks), "environment": " ".join(hashes)}
+        played = dict.fromkeys(task.environment.hash for task in tasks)
+        return super().identity(tasks) | {"environment": " ".join(played)}
 
     @cached_property
     def rules(self) -> JsonMapping:
@@ -76,16 +75,19 @@ class Tau2(Benchmark):
         tools = domain.tools()
         # the others are the user's
         calls = tuple(Call(*call) for call in item["calls"] if call[0] in tools)
-        criteria = "the database is as the expected calls leave it", *item["told"]
+        dual = "user_tools" in self.rules["domains"][name]
+        wanted = (
+            "what is asserted holds" if dual else "the database is as the expected calls leave it"
+        )
         return OpenTask(
             reference(domain),
             "base",
             Persona(item["user"], item["opening"]),
-            Rubric(tuple(item.get("asserted", criteria)), calls),
+            Rubric((wanted, *item["told"]), calls),
             tuple(tools),
             split="test",
-            # its first actions, by the item's name: other items say the same
-            state={"entry": item["id"]} if "asserted" in item else None,
+            # its first actions, by the item's name: others tell the user the same
+            state={"entry": item["id"]} if dual else None,
             system=domain.system,
             provenance={
                 "id": f"{name}_{item['id']}",
@@ -93,7 +95,6 @@ class Tau2(Benchmark):
                 "kind": name,
                 "item": item["id"],
                 "told": item["told"],
-                **only(item, ("measures",)),
             },
         )
 
@@ -101,13 +102,15 @@ class Tau2(Benchmark):
         return TalkMaker(self, settings)
 
     def score(self, episode: Episode) -> Score:
-        about = self.by_id[episode.task].provenance
+        task = self.by_id[episode.task]
+        about = task.provenance
         request = {"do": "score", "domain": about["kind"], "task": about["item"], **episode.result}
         try:
             measures = worker().call(request)
         # its calls take longer than is allowed, or cannot be made again
         except (Overrun, RuntimeError):
-            measures = dict.fromkeys(about.get("measures", self.measures[:3]), 0.0)
+            counted = ("official", "asserted") if task.state else self.measures[:3]
+            measures = dict.fromkeys(counted, 0.0)
         return Score(about["kind"], measures)
 
 
@@ -140,8 +143,8 @@ class TalkMaker(Maker):
         return {"end": job.own.end, "messages": job.own.messages}
 
     def _says(self, talk: Talk, task: str, persona: Persona, said: Exchange) -> str:
-        """What the model that plays the user says next, behind the calls that it makes; empty where
-        these reach a limit. Raises InfrastructureError where it says nothing."""
+        """What the model that plays the user says next, behind the calls that it makes, if these
+        reach no limit. Raises InfrastructureError where it says nothing."""
         while True:
             text, calls = user_reply(
                 self.line,
@@ -154,10 +157,8 @@ class TalkMaker(Maker):
                 top_p=1.0,
                 max_tokens=USER_TOKENS,
             )
-            if not calls:
+            if not (calls and talk.act(calls, text or None)):
                 return text
-            if not talk.act(calls, text or None):
-                return ""
 
 
 def _seen(talk: Talk, persona: Persona) -> list[JsonObject]:
@@ -172,6 +173,6 @@ def _seen(talk: Talk, persona: Persona) -> list[JsonObject]:
             seen.append(Message("assistant", reply_text(content, written)))
         elif message["role"] == "assistant" and not calls:
             seen.append(Message("user", content))
-        elif message.get("requestor") == "user":
+        elif message.get("requestor"):
             seen.append(Message("tool", content))
     return messages(seen)

@@ -14,7 +14,6 @@ from rods.dialects.remote import Served
 from rods.environments.base import Result
 from rods.environments.workers.worker import Overrun
 from rods.episode.engine import NeedCalls, NeedText, NeedUser, Reply, Request, Trace
-from rods.errors import InfrastructureError
 from rods.family.benchmarks.episodes import ItemJob
 from rods.family.benchmarks.tau2.package import worker
 from rods.faults import End
@@ -61,21 +60,24 @@ class Talk:
             "requestor": requestor,
             "calls": [[call.name, dict(call.arguments)] for call in calls],
         }
-        about = {"domain": self.domain, "task": self.item, "before": self.made}
-        answers = worker().call({"do": "call", "conversation": str(id(self)), **about, **asked})
+        answers = worker().call(
+            {
+                "do": "call",
+                "conversation": str(id(self)),
+                "domain": self.domain,
+                "task": self.item,
+                "before": self.made,
+                **asked,
+            }
+        )
         self.made.append(asked)
         return [Result(text, error="tool" if failed else None) for text, failed in answers]
 
     def act(self, calls: tuple[Call, ...], beside: str | None = None) -> bool:
-        """The user's calls, and their results. Whether it is the user's turn again. Raises
-        InfrastructureError where a call fails without an answer, which is not the policy's."""
-        try:
-            results = self.results(calls, "user")
-        except (Overrun, RuntimeError) as error:
-            self.trouble = f"the user's call: {error}"
-            raise InfrastructureError(self.trouble) from error
+        """The user's calls, and their results. Whether it is the user's turn again. Raises what
+        `results` raises: then the player broke, not the policy."""
         self.say("user", beside, calls)
-        self.give(results)
+        self.give(self.results(calls, "user"))
         return not self.over()
 
     def say(self, role: str, content: str | None, calls: tuple[Call, ...] = ()) -> None:
@@ -134,10 +136,9 @@ class TalkJob(ItemJob):
         answered = 0  # messages up to the policy's latest
         end: End | None = None  # of a reply that was cut
         while True:
-            turn = yield NeedUser(tuple(exchanges))
+            text = yield NeedUser(tuple(exchanges))
             if talk.over():  # behind calls of the user's
                 break
-            text = turn if isinstance(turn, str) else turn.text
             talk.say("user", text)
             talk.end = "user_stop" if any(stop in text for stop in talk.rules["stops"]) else ""
             if talk.over():

@@ -14,7 +14,6 @@ import tomllib
 import zipfile
 from collections import OrderedDict
 from collections.abc import Sequence
-from datetime import datetime
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -62,7 +61,6 @@ class Domain:
 
     def __init__(self, environment: Any, tasks: Sequence[Any]) -> None:
         self._environment = environment
-        self.has_user_tools = environment.user_tools is not None
         self.tasks = {task.id: task for task in tasks}
         self._tables: JsonObject = dict(environment.tools.db)
         self._database = type(environment.tools.db)
@@ -70,7 +68,7 @@ class Domain:
 
     def environment(self, solo_mode: bool = False) -> Any:
         """A fresh one, as the package's own constructor of this name makes it."""
-        if self.has_user_tools:  # its tables are short
+        if self._environment.user_tools:  # the tables are short
             return copy.deepcopy(self._environment)
         fresh = copy.copy(self._environment)
         tables = {name: Copied(base) for name, base in self._tables.items()}
@@ -132,12 +130,11 @@ class Official:
                     folder, [name for name in names if not any(part in name for part in _LEFT_OUT)]
                 )
                 # of 2,285, which take seconds
-                read = {
-                    name: json.loads(archive.read(f"{_TELECOM}{name}.json"))
+                splits, tasks = (
+                    json.loads(archive.read(f"{_TELECOM}{name}.json"))
                     for name in ("split_tasks", "tasks")
-                }
-            base = {*read["split_tasks"]["base"]}
-            kept = [task for task in read["tasks"] if task["id"] in base]
+                )
+            kept = [task for task in tasks if task["id"] in splits["base"]]
             Path(folder, f"{_TELECOM}tasks.json").write_text(json.dumps(kept))
             sys.path.insert(0, folder)
             self.evaluator = _module("evaluator.evaluator")
@@ -162,7 +159,7 @@ class Official:
         for name, domain in self.domains.items():
             world = domain.environment()
             tools = world.get_tools()
-            user_tools = world.get_user_tools() if domain.has_user_tools else None
+            user_tools = world.get_user_tools() if world.user_tools else None
             described[name] = {
                 "system": agents.LLMAgent(tools, world.get_policy()).system_prompt,
                 "tools": [tool.openai_schema["function"] for tool in tools],
@@ -179,7 +176,6 @@ class Official:
                         ],
                         "told": task.evaluation_criteria.communicate_info or [],
                     }
-                    | (_asserted(task.evaluation_criteria) if user_tools else {})
                     for task in domain.tasks.values()
                 ],
             }
@@ -211,10 +207,9 @@ class Official:
         return answers
 
     def _answers(self, world: Any, made: JsonMapping) -> list[list[Any]]:
-        requestor = made["requestor"]
         answers = [
             world.get_response(
-                self.message.ToolCall(name=name, arguments=arguments, requestor=requestor)
+                self.message.ToolCall(name=name, arguments=arguments, requestor=made["requestor"])
             )
             for name, arguments in made["calls"]
         ]
@@ -225,13 +220,12 @@ class Official:
         """The package's reward for `messages`, and those parts of it that count: the database and
         what had to be said, or what is asserted of the world and the calls."""
         domain = request["domain"]
-        now = datetime.now().isoformat()
         task = self.domains[domain].tasks[request["task"]]
         run = self.simulation.SimulationRun(
             id="",
             task_id=task.id,
-            start_time=now,
-            end_time=now,
+            start_time="",
+            end_time="",
             duration=0.0,
             termination_reason=request["end"],
             messages=request["messages"],
@@ -244,17 +238,6 @@ class Official:
             _PARTS[kind]: given.get(kind, 0.0) for kind in task.evaluation_criteria.reward_basis
         }
         return {"official": earned.reward, **parts}
-
-
-def _asserted(criteria: Any) -> JsonObject:
-    """What is asserted of the world in the end, in words, and what an item is scored by."""
-    return {
-        "asserted": [
-            f"{one.func_name} with {one.arguments} is {one.assert_value}"
-            for one in criteria.env_assertions
-        ],
-        "measures": ["official", *(_PARTS[kind] for kind in criteria.reward_basis)],
-    }
 
 
 def _module(name: str) -> Any:
