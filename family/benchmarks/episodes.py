@@ -344,7 +344,7 @@ def user_reply(
     task: str,
     place: int,
     conversation: Sequence[JsonObject],
-    tools: Sequence[JsonMapping] = (),
+    tools: Sequence[JsonMapping],
     **sampling: float,
 ) -> tuple[str, tuple[Call, ...]]:
     """What the model that plays the user of `task` says as its reply number `place`, from 0, and

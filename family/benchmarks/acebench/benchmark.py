@@ -142,5 +142,5 @@ class EpisodeMaker(Maker):
     def _says(self, talk: Talk, task: str, persona: Persona, said: Exchange) -> str:
         """What the model that plays the user says next. Raises InfrastructureError where it says
         nothing."""
-        said = [{"role": role, "content": text} for role, text in talk.messages]
-        return user_reply(self.line, talk, task, len(talk.user), said, **USER)[0]
+        prompt = [{"role": role, "content": text} for role, text in talk.messages]
+        return user_reply(self.line, talk, task, len(talk.user), prompt, (), **USER)[0]

@@ -76,14 +76,19 @@ class Tau2(Benchmark):
         # the others are the user's
         calls = tuple(Call(*call) for call in item["calls"] if call[0] in tools)
         dual = "user_tools" in self.rules["domains"][name]
-        wanted = (
-            "what is asserted holds" if dual else "the database is as the expected calls leave it"
-        )
         return OpenTask(
             reference(domain),
             "base",
             Persona(item["user"], item["opening"]),
-            Rubric((wanted, *item["told"]), calls),
+            Rubric(
+                (
+                    "what is asserted holds"
+                    if dual
+                    else "the database is as the expected calls leave it",
+                    *item["told"],
+                ),
+                calls,
+            ),
             tuple(tools),
             split="test",
             # its first actions, by the item's name: others tell the user the same
@@ -109,8 +114,9 @@ class Tau2(Benchmark):
             measures = worker().call(request)
         # its calls take longer than is allowed, or cannot be made again
         except (Overrun, RuntimeError):
-            counted = ("official", "asserted") if task.state else self.measures[:3]
-            measures = dict.fromkeys(counted, 0.0)
+            measures = dict.fromkeys(
+                ("official", "asserted") if task.state else self.measures[:3], 0.0
+            )
         return Score(about["kind"], measures)
 
 

@@ -73,7 +73,7 @@ class Talk:
         self.made.append(asked)
         return [Result(text, error="tool" if failed else None) for text, failed in answers]
 
-    def act(self, calls: tuple[Call, ...], beside: str | None = None) -> bool:
+    def act(self, calls: tuple[Call, ...], beside: str | None) -> bool:
         """The user's calls, and their results. Whether it is the user's turn again. Raises what
         `results` raises: then the player broke, not the policy."""
         self.say("user", beside, calls)

@@ -134,8 +134,9 @@ class Official:
                     json.loads(archive.read(f"{_TELECOM}{name}.json"))
                     for name in ("split_tasks", "tasks")
                 )
-            kept = [task for task in tasks if task["id"] in splits["base"]]
-            Path(folder, f"{_TELECOM}tasks.json").write_text(json.dumps(kept))
+            Path(folder, f"{_TELECOM}tasks.json").write_text(
+                json.dumps([task for task in tasks if task["id"] in splits["base"]])
+            )
             sys.path.insert(0, folder)
             self.evaluator = _module("evaluator.evaluator")
             self.message = _module("data_model.message")

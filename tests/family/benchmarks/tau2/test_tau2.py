@@ -322,7 +322,7 @@ def test_a_world_of_two_is_made_anew_by_the_calls_of_both(
     job: Any = maker(benchmark).job(item(benchmark, DUAL_ITEM))
     talk = job.own
     world: World = job.world()
-    assert talk.act((Call("toggle_data", {}),))
+    assert talk.act((Call("toggle_data", {}),), None)
     refuel = Call("refuel_data", {"customer_id": "C1001", "line_id": "L1002", "gb_amount": 2.0})
     assert world.call(refuel).error is None
     before = talk.results((Call("run_speed_test", {}),), "user")
