@@ -27,7 +27,8 @@ import orjson
 
 from rods import dialects
 from rods.analysis.containment import read_json
-from rods.canonical import JsonObject, content_id, frozen, keyed_random
+from rods.calls import Call
+from rods.canonical import JsonMapping, JsonObject, content_id, frozen, keyed_random
 from rods.dialects import Dialect, Message
 from rods.dialects.remote import Served, reply_text
 from rods.environments.base import Instance
@@ -337,36 +338,38 @@ class EndpointReplies(Replies):
         )
 
 
-def user_text(
+def user_reply(
     line: ModelThread | None,
     talk: Troubled,
     task: str,
     place: int,
-    messages: Iterable[Sequence[str]],
+    conversation: Sequence[JsonObject],
+    tools: Sequence[JsonMapping],
     **sampling: float,
-) -> str:
-    """What the model that plays the user of `task` says as its text number `place`, from 0, to
-    `messages` (role and text). Raises InfrastructureError, and leaves it in the `talk`, where it
-    fails, or says nothing in `USER_TRIES` tries."""
+) -> tuple[str, tuple[Call, ...]]:
+    """What the model that plays the user of `task` says as its reply number `place`, from 0, and
+    the calls of its `tools` that it makes. Raises InfrastructureError, and leaves it in the `talk`,
+    where it fails, or does neither in `USER_TRIES` tries."""
     assert line is not None
-    conversation = [{"role": role, "content": text} for role, text in messages]
     try:
         for number in range(USER_TRIES):
             seed = keyed_random(RANDOM_SEED, "user", task, place, number).getrandbits(31)
             request = Request(
                 "user",
                 conversation,
+                tools=tools,
                 random_seed=seed,
                 **sampling,  # type: ignore[arg-type]
             )
             answer = line.ask(partial(Client.complete, request=request))
-            if answer.finish not in NO_ANSWER and (text := answer.text.strip()):
-                return text
-        talk.trouble = f"the user's model said nothing in {USER_TRIES} tries"
+            made = [(call.name, call.arguments) for call in answer.tool_calls] if tools else ()
+            parsed = Served().parse(reply_text(text := answer.text.strip(), made))
+            if answer.finish not in NO_ANSWER and not parsed.error and (text or parsed.calls):
+                return text, parsed.calls
+        raise InfrastructureError(f"it said nothing in {USER_TRIES} tries")
     except InfrastructureError as error:
         talk.trouble = f"the user's model: {error}"
-        raise InfrastructureError(talk.trouble) from error
-    raise InfrastructureError(talk.trouble)
+        raise
 
 
 async def rendered_template(

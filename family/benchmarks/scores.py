@@ -69,13 +69,19 @@ def report(folder: Path) -> JsonObject:
 def _table(
     means: Mapping[str, Mapping[str, float]], kinds: Mapping[str, str], order: Sequence[str]
 ) -> JsonObject:
-    """The measures of the tasks in `kinds` (by name), by kind in this order and over all."""
+    """The measures of the tasks in `kinds` (by name), by kind in this order and over all: of each
+    those that any of its tasks has."""
     return {
         kind: {
-            measure: share(
-                [scores[name] for name, own in kinds.items() if kind in (own, "all")]
-            ).as_json()
+            measure: share(values).as_json()
             for measure, scores in means.items()
+            if (
+                values := [
+                    scores[name]
+                    for name, own in kinds.items()
+                    if name in scores and kind in (own, "all")
+                ]
+            )
         }
         for kind in [*(kind for kind in order if kind in kinds.values()), "all"]
     }
@@ -103,7 +109,7 @@ def lines(summary: JsonMapping) -> Iterator[str]:
         heading = f"\n{benchmark.parts[part]:{width + 2}}{'tasks':>7}"
         yield "  ".join([heading, *(f"{name:^22}" for name in measures)])
         for kind, row in scores.items():
-            cells = "  ".join(cell(row[measure]) for measure in measures)
+            cells = "  ".join(cell(row[name]) if name in row else " " * 22 for name in measures)
             yield f"  {kind:{width}}{row[verdict]['tasks']:>7}  {cells}"
     counts = ", ".join(f"{name} {count}" for name, count in sorted(ends.items()))
     yield f"\n{summary['episodes']} of {summary['expected']} episodes ({counts or 'none'})"

@@ -19,7 +19,7 @@ from rods.errors import UserError
 from rods.family.benchmarks.acebench import package
 from rods.family.benchmarks.acebench.conversation import Talk, TalkJob, World
 from rods.family.benchmarks.contract import Benchmark
-from rods.family.benchmarks.episodes import Maker, Unjudged, user_text
+from rods.family.benchmarks.episodes import Maker, Unjudged, user_reply
 from rods.family.benchmarks.folder import Episode, Form, Score, Settings
 from rods.tasks import AnyTask, OpenTask, Task
 
@@ -142,4 +142,5 @@ class EpisodeMaker(Maker):
     def _says(self, talk: Talk, task: str, persona: Persona, said: Exchange) -> str:
         """What the model that plays the user says next. Raises InfrastructureError where it says
         nothing."""
-        return user_text(self.line, talk, task, len(talk.user), talk.messages, **USER)
+        prompt = [{"role": role, "content": text} for role, text in talk.messages]
+        return user_reply(self.line, talk, task, len(talk.user), prompt, (), **USER)[0]

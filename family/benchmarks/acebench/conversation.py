@@ -84,8 +84,7 @@ class TalkJob(ItemJob):
         talk.goes_on()
         while talk.asks:
             if talk.asks == "user":
-                text = yield NeedUser(())
-                talk.user.append(text if isinstance(text, str) else text.text)
+                talk.user.append((yield NeedUser(())))
             else:
                 prompt = tuple(
                     Message(role, text)  # type: ignore[arg-type]

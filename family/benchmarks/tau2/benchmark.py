@@ -1,23 +1,27 @@
 """τ²-bench as a benchmark (rods.family.benchmarks.benchmarks): a policy serves customers of an
-airline and of a shop by their rules and tools, and a model plays the customer. Scores are the
-package's own: the database as the ground truth's calls leave it, and what had to be said. No item
-of these domains is scored by a judge."""
+airline, of a shop and of a telephone company by their rules and tools, and a model plays the
+customer; the last one's has tools of its own. Scores are the package's own: the database as the
+ground truth's calls leave it, and what had to be said; or what is asserted of the world in the end.
+No item of these domains is scored by a judge."""
 
 from collections.abc import Sequence
 from functools import cached_property, partial
 from typing import Any
 
+import orjson
+
 from rods.calls import Call
-from rods.canonical import JsonMapping
+from rods.canonical import JsonMapping, JsonObject
 from rods.conversations import Persona, Rubric
-from rods.dialects.remote import Served
+from rods.dialects import Message
+from rods.dialects.remote import Served, reply_text
 from rods.dialects.tags import Hermes
 from rods.environments.base import reference
 from rods.environments.workers.worker import Overrun
 from rods.episode.drivers import Job
 from rods.episode.engine import Exchange, Trace
 from rods.family.benchmarks.contract import Benchmark
-from rods.family.benchmarks.episodes import Maker, Unjudged, user_text
+from rods.family.benchmarks.episodes import Maker, Unjudged, messages, user_reply
 from rods.family.benchmarks.folder import Episode, Score, Settings
 from rods.family.benchmarks.tau2.conversation import Talk, TalkJob, World
 from rods.family.benchmarks.tau2.domains import Domain
@@ -36,12 +40,16 @@ class Tau2(Benchmark):
     title = "τ²-bench"
     kinds = DECLARED["domains"]
     needs = {"user": kinds}
-    measures: Sequence[str] = ("official", "database", "communicated")
+    measures: Sequence[str] = ("official", "database", "communicated", "asserted", "called")
     data = WHEEL.facts
 
     @property
     def environment(self) -> str:
         return " ".join(domain.hash for domain in self.domains.values())
+
+    def identity(self, tasks: Sequence[AnyTask]) -> JsonObject:
+        played = dict.fromkeys(task.environment.hash for task in tasks)
+        return super().identity(tasks) | {"environment": " ".join(played)}
 
     @cached_property
     def rules(self) -> JsonMapping:
@@ -64,14 +72,27 @@ class Tau2(Benchmark):
 
     def _task(self, name: str, item: JsonMapping) -> OpenTask:
         domain = self.domains[name]
-        calls = tuple(Call(*call) for call in item["calls"])
+        tools = domain.tools()
+        # the others are the user's
+        calls = tuple(Call(*call) for call in item["calls"] if call[0] in tools)
+        dual = "user_tools" in self.rules["domains"][name]
         return OpenTask(
             reference(domain),
             "base",
             Persona(item["user"], item["opening"]),
-            Rubric(("the database is as the expected calls leave it", *item["told"]), calls),
-            tuple(domain.tools()),
+            Rubric(
+                (
+                    "what is asserted holds"
+                    if dual
+                    else "the database is as the expected calls leave it",
+                    *item["told"],
+                ),
+                calls,
+            ),
+            tuple(tools),
             split="test",
+            # its first actions, by the item's name: others tell the user the same
+            state={"entry": item["id"]} if dual else None,
             system=domain.system,
             provenance={
                 "id": f"{name}_{item['id']}",
@@ -86,13 +107,16 @@ class Tau2(Benchmark):
         return TalkMaker(self, settings)
 
     def score(self, episode: Episode) -> Score:
-        about = self.by_id[episode.task].provenance
+        task = self.by_id[episode.task]
+        about = task.provenance
         request = {"do": "score", "domain": about["kind"], "task": about["item"], **episode.result}
         try:
             measures = worker().call(request)
         # its calls take longer than is allowed, or cannot be made again
         except (Overrun, RuntimeError):
-            measures = dict.fromkeys(self.measures, 0.0)
+            measures = dict.fromkeys(
+                ("official", "asserted") if task.state else self.measures[:3], 0.0
+            )
         return Score(about["kind"], measures)
 
 
@@ -108,7 +132,7 @@ class TalkMaker(Maker):
 
     def job(self, task: AnyTask, before: Episode | None = None) -> Job:
         name = task.provenance["kind"]
-        talk = Talk(name, self._rules)
+        talk = Talk(name, task.provenance["item"], self._rules)
         return TalkJob(
             task,
             self._domains[name],
@@ -125,18 +149,36 @@ class TalkMaker(Maker):
         return {"end": job.own.end, "messages": job.own.messages}
 
     def _says(self, talk: Talk, task: str, persona: Persona, said: Exchange) -> str:
-        """What the model that plays the user says next. Raises InfrastructureError where it says
-        nothing."""
-        conversation = [("system", persona.intent), ("user", self._rules["greeting"])]
-        for text, answer in said:
-            conversation += [("assistant", text), ("user", answer)]
-        return user_text(
-            self.line,
-            talk,
-            task,
-            len(said),
-            conversation,
-            temperature=self._rules["user_temperature"],
-            top_p=1.0,
-            max_tokens=USER_TOKENS,
-        )
+        """What the model that plays the user says next, behind the calls that it makes, if these
+        reach no limit. Raises InfrastructureError where it says nothing."""
+        while True:
+            text, calls = user_reply(
+                self.line,
+                talk,
+                task,
+                sum(message["role"] == "user" for message in talk.messages),
+                _seen(talk, persona),
+                self._rules["domains"][talk.domain].get("user_tools", ()),
+                temperature=self._rules["user_temperature"],
+                top_p=1.0,
+                max_tokens=USER_TOKENS,
+            )
+            if not (calls and talk.act(calls, text or None)):
+                return text
+
+
+def _seen(talk: Talk, persona: Persona) -> list[JsonObject]:
+    """The conversation as the model that plays the user is asked to go on with it: it is the
+    assistant there, and sees no calls but its own."""
+    seen = [Message("system", persona.intent)]
+    for message in talk.messages:
+        content = message["content"]
+        calls = message.get("tool_calls", ())
+        if message["role"] == "user":
+            written = [(call["name"], orjson.dumps(call["arguments"]).decode()) for call in calls]
+            seen.append(Message("assistant", reply_text(content, written)))
+        elif message["role"] == "assistant" and not calls:
+            seen.append(Message("user", content))
+        elif message.get("requestor"):
+            seen.append(Message("tool", content))
+    return messages(seen)

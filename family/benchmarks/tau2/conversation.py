@@ -1,14 +1,14 @@
 """One conversation of τ²-bench: who speaks when and how it ends, as in the package's orchestrator.
 Its messages are recorded in the package's own form, which its evaluators read."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 
 from rods.calls import Call
-from rods.canonical import JsonMapping, JsonObject, frozen
+from rods.canonical import JsonMapping, JsonObject, frozen, only
 from rods.dialects import Message
 from rods.dialects.remote import Served
 from rods.environments.base import Result
@@ -25,24 +25,14 @@ class World(OnlyCalled):
 
     def __init__(self, talk: "Talk") -> None:
         self.talk = talk
-        self.calls = list[list[Any]]()
 
     def results(self, need: NeedCalls) -> list[Result]:
         """Raises InfrastructureError where the process was killed; what a call itself overruns is
         the policy's."""
-        calls = [[call.name, dict(call.arguments)] for call in need.calls]
-        request = {
-            "conversation": str(id(self)),
-            "domain": self.talk.domain,
-            "before": self.calls,
-            "calls": calls,
-        }
         try:
-            answers = worker().call({"do": "call", **request})
+            return self.talk.results(need.calls, "assistant")
         except (Overrun, RuntimeError) as error:
-            return [Result(f"Error: {error}", error="timeout")] * len(calls)
-        self.calls += calls
-        return [Result(text, error="tool" if failed else None) for text, failed in answers]
+            return [Result(f"Error: {error}", error="timeout")] * len(need.calls)
 
     def call(self, call: Call) -> Result:
         return self.results(NeedCalls((call,)))[0]
@@ -50,23 +40,52 @@ class World(OnlyCalled):
 
 @dataclass
 class Talk:
-    """What is said in one conversation, and why it ended (a `TerminationReason` of the package).
-    `rules`: greeting, stops, max_steps and max_errors. `trouble`: what broke that is not the
-    policy's."""
+    """What is said in one conversation about `item`, and why it ended (a `TerminationReason` of the
+    package). `rules`: greeting, stops, max_steps and max_errors. `made`: the calls of both sides,
+    by message. `trouble`: what broke that is not the policy's."""
 
     domain: str
+    item: str
     rules: JsonMapping
+    made: list[JsonObject] = field(default_factory=list)
     messages: list[JsonObject] = field(default_factory=list)
     end: str = ""
     steps: int = 0
     errors: int = 0
     trouble: str = ""
 
+    def results(self, calls: Sequence[Call], requestor: str) -> list[Result]:
+        """What `calls` give. Raises Overrun, RuntimeError, InfrastructureError."""
+        asked = {
+            "requestor": requestor,
+            "calls": [[call.name, dict(call.arguments)] for call in calls],
+        }
+        answers = worker().call(
+            {
+                "do": "call",
+                "conversation": str(id(self)),
+                "domain": self.domain,
+                "task": self.item,
+                "before": self.made,
+                **asked,
+            }
+        )
+        self.made.append(asked)
+        return [Result(text, error="tool" if failed else None) for text, failed in answers]
+
+    def act(self, calls: tuple[Call, ...], beside: str | None) -> bool:
+        """The user's calls, and their results. Whether it is the user's turn again. Raises what
+        `results` raises: then the player broke, not the policy."""
+        self.say("user", beside, calls)
+        self.give(self.results(calls, "user"))
+        return not self.over()
+
     def say(self, role: str, content: str | None, calls: tuple[Call, ...] = ()) -> None:
         name = f"call_{len(self.messages)}"
         message = {"role": role, "content": content}
+        requestor = {"requestor": "user"} if role == "user" else {}  # the other is the default
         listed = [
-            {"id": f"{name}_{n}", "name": c.name, "arguments": dict(c.arguments)}
+            {"id": f"{name}_{n}", "name": c.name, "arguments": dict(c.arguments), **requestor}
             for n, c in enumerate(calls)
         ]
         self.messages.append(message | ({"tool_calls": listed} if listed else {}))
@@ -78,6 +97,7 @@ class Talk:
             failed = result.error is not None
             self.messages.append(
                 {"role": "tool", "id": call["id"], "content": result.text, "error": failed}
+                | only(call, ("requestor",))
             )
             self.errors += failed
             self.end = "agent_error" if result.error == "timeout" else self.end
@@ -116,8 +136,9 @@ class TalkJob(ItemJob):
         answered = 0  # messages up to the policy's latest
         end: End | None = None  # of a reply that was cut
         while True:
-            turn = yield NeedUser(tuple(exchanges))
-            text = turn if isinstance(turn, str) else turn.text
+            text = yield NeedUser(tuple(exchanges))
+            if talk.over():  # behind calls of the user's
+                break
             talk.say("user", text)
             talk.end = "user_stop" if any(stop in text for stop in talk.rules["stops"]) else ""
             if talk.over():

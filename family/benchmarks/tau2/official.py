@@ -1,22 +1,22 @@
-"""τ²-bench's own code in a process of its own: tasks, prompts, tools and scores of the domains
-airline and retail.
+"""τ²-bench's own code in a process of its own: tasks, prompts, tools and scores of its domains.
 
 The wheel is unpacked into a temporary folder for as long as its modules and data are read. What
 they import at their top and need neither for tools nor for scores (litellm, loguru and others) is
-not installed: stand-ins that do nothing are imported in their place. A database is read once, and
-each conversation has its own view of it."""
+not installed: stand-ins that do nothing are imported in their place; that of toml reads. A database
+is read once, and each conversation has its own view of it, or its own copy."""
 
 import copy
 import importlib
 import json
 import sys
 import tempfile
+import tomllib
 import zipfile
 from collections import OrderedDict
 from collections.abc import Sequence
-from datetime import datetime
 from functools import cached_property
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 from rods.canonical import JsonMapping, JsonObject
@@ -29,6 +29,14 @@ STAND_INS = (
 )
 # of the wheel: large, and never read
 _LEFT_OUT = ("telecom/tasks", ".png", ".pdf", ".dot", "/gym/", "/scripts/")
+_TELECOM = "tau2/data/tau2/domains/telecom/"
+# what `Official.scored` calls the parts of a reward
+_PARTS = {
+    "DB": "database",
+    "COMMUNICATE": "communicated",
+    "ENV_ASSERTION": "asserted",
+    "ACTION": "called",
+}
 _KEPT = 256  # conversations whose worlds are kept; another's is made anew by its calls
 _open: "list[Official]" = []
 
@@ -60,11 +68,20 @@ class Domain:
 
     def environment(self, solo_mode: bool = False) -> Any:
         """A fresh one, as the package's own constructor of this name makes it."""
+        if self._environment.user_tools:  # the tables are short
+            return copy.deepcopy(self._environment)
         fresh = copy.copy(self._environment)
         tables = {name: Copied(base) for name, base in self._tables.items()}
         fresh.tools = self._tools(self._database.model_construct(**tables))
         fresh.tools.get_db_hash = lambda: self._hash(fresh.tools.db)
         return fresh
+
+    def begun(self, task: str) -> Any:
+        """The one in which a conversation about `task` begins."""
+        world = self.environment()
+        if state := self.tasks[task].initial_state:
+            world.set_state(state.initialization_data, state.initialization_actions, [])
+        return world
 
     def _hash(self, database: Any) -> str:
         """The package's hash of a database: of the same text, of which untouched entries are
@@ -95,17 +112,31 @@ def _written(entry: Any) -> str:
     return json.dumps(entry.model_dump(), sort_keys=True, default=str)
 
 
+def imports() -> None:
+    """Puts in place what the modules import at their top."""
+    stand_in(*STAND_INS)
+    vars(sys.modules["toml"])["load"] = lambda file: tomllib.loads(file.read())
+
+
 class Official:
     """The modules of the wheel and its domains, ready to answer."""
 
     def __init__(self, wheel: str, domains: Sequence[str]) -> None:
-        stand_in(*STAND_INS)
+        imports()
         with tempfile.TemporaryDirectory(prefix="rods-tau2-") as folder:
             with zipfile.ZipFile(wheel) as archive:
                 names = [name for name in archive.namelist() if name.startswith("tau2/")]
                 archive.extractall(
                     folder, [name for name in names if not any(part in name for part in _LEFT_OUT)]
                 )
+                # of 2,285, which take seconds
+                splits, tasks = (
+                    json.loads(archive.read(f"{_TELECOM}{name}.json"))
+                    for name in ("split_tasks", "tasks")
+                )
+            Path(folder, f"{_TELECOM}tasks.json").write_text(
+                json.dumps([task for task in tasks if task["id"] in splits["base"]])
+            )
             sys.path.insert(0, folder)
             self.evaluator = _module("evaluator.evaluator")
             self.message = _module("data_model.message")
@@ -129,6 +160,7 @@ class Official:
         for name, domain in self.domains.items():
             world = domain.environment()
             tools = world.get_tools()
+            user_tools = world.get_user_tools() if world.user_tools else None
             described[name] = {
                 "system": agents.LLMAgent(tools, world.get_policy()).system_prompt,
                 "tools": [tool.openai_schema["function"] for tool in tools],
@@ -136,7 +168,7 @@ class Official:
                     {
                         "id": task.id,
                         "user": users.UserSimulator(
-                            instructions=str(task.user_scenario)
+                            user_tools, str(task.user_scenario)
                         ).system_prompt,
                         "opening": task.user_scenario.instructions.reason_for_call,
                         "calls": [
@@ -148,6 +180,8 @@ class Official:
                     for task in domain.tasks.values()
                 ],
             }
+            if user_tools:
+                described[name]["user_tools"] = [tool.openai_schema for tool in user_tools]
         return {
             "domains": described,
             "greeting": _module("orchestrator.orchestrator").DEFAULT_FIRST_AGENT_MESSAGE.content,
@@ -158,39 +192,41 @@ class Official:
         }
 
     def called(self, request: JsonMapping) -> list[list[Any]]:
-        """What `calls` give in the world of a conversation, in which those `before` were made:
-        [text, failed] each."""
+        """What `calls` of the `requestor` give in the world of a conversation about `task`, in
+        which those `before` were made: [text, failed] each."""
         name = request["conversation"]
         before = request["before"]
-        calls = request["calls"]
         count, world = self._worlds.pop(name, (-1, None))
-        if count != len(before):  # another process had it
-            world = self.domains[request["domain"]].environment()
-            for call in before:
-                self._answer(world, call)
-        answers = [self._answer(world, call) for call in calls]
-        self._worlds[name] = len(before) + len(calls), world
+        if count != len(before):  # it is new, or another process had it
+            world = self.domains[request["domain"]].begun(request["task"])
+            for earlier in before:
+                self._answers(world, earlier)
+        answers = self._answers(world, request)
+        self._worlds[name] = len(before) + 1, world
         if len(self._worlds) > _KEPT:
             self._worlds.popitem(last=False)
         return answers
 
-    def _answer(self, world: Any, call: Sequence[Any]) -> list[Any]:
-        message = world.get_response(
-            self.message.ToolCall(id="call", name=call[0], arguments=call[1])
-        )
-        return [message.content, message.error]
+    def _answers(self, world: Any, made: JsonMapping) -> list[list[Any]]:
+        answers = [
+            world.get_response(
+                self.message.ToolCall(name=name, arguments=arguments, requestor=made["requestor"])
+            )
+            for name, arguments in made["calls"]
+        ]
+        world.sync_tools()  # as behind each step there, also where the last call failed
+        return [[answer.content, answer.error] for answer in answers]
 
     def scored(self, request: JsonMapping) -> dict[str, float]:
-        """The package's reward for `messages`, and its parts: the database, and what had to be
-        said."""
+        """The package's reward for `messages`, and those parts of it that count: the database and
+        what had to be said, or what is asserted of the world and the calls."""
         domain = request["domain"]
-        now = datetime.now().isoformat()
         task = self.domains[domain].tasks[request["task"]]
         run = self.simulation.SimulationRun(
             id="",
             task_id=task.id,
-            start_time=now,
-            end_time=now,
+            start_time="",
+            end_time="",
             duration=0.0,
             termination_reason=request["end"],
             messages=request["messages"],
@@ -198,9 +234,11 @@ class Official:
         earned = self.evaluator.evaluate_simulation(
             run, task, self.evaluator.EvaluationType.ALL, False, domain
         )
-        parts = {kind.value: value for kind, value in (earned.reward_breakdown or {}).items()}
-        database, communicated = (parts.get(kind, 0.0) for kind in ("DB", "COMMUNICATE"))
-        return {"official": earned.reward, "database": database, "communicated": communicated}
+        given = earned.reward_breakdown or {}
+        parts = {
+            _PARTS[kind]: given.get(kind, 0.0) for kind in task.evaluation_criteria.reward_basis
+        }
+        return {"official": earned.reward, **parts}
 
 
 def _module(name: str) -> Any:

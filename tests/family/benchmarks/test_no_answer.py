@@ -12,7 +12,7 @@ import pytest
 
 from rods.dialects import Message
 from rods.errors import InfrastructureError
-from rods.family.benchmarks.episodes import USER_TRIES, user_text
+from rods.family.benchmarks.episodes import USER_TRIES, user_reply
 from rods.family.benchmarks.folder import complete, episodes, lost
 from rods.family.benchmarks.main import run
 from rods.llm import Completion
@@ -199,7 +199,7 @@ def test_half_a_text_is_no_word_of_a_user() -> None:
         trouble = ""
 
     line: Any = Line()
-    assert user_text(line, Talk(), "task", 0, []) == "Please cancel it."
+    assert user_reply(line, Talk(), "task", 0, [], ()) == ("Please cancel it.", ())
     answers += [Completion("Please can", "filtered", "m", "m")] * USER_TRIES
     with pytest.raises(InfrastructureError, match="said nothing"):
-        user_text(line, Talk(), "task", 0, [])
+        user_reply(line, Talk(), "task", 0, [], ())
