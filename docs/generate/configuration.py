@@ -51,7 +51,7 @@ with its baselines, lie in [experiments/training](../experiments/training/README
 
 """
 PAPER_TAIL = """
-## What no key sets back
+## What the preset leaves
 
 "Second-hand" marks numbers that a third party reports, since the paper's text lost most of them.
 Where nobody reports what was lost, or the paper says nothing, our default stays: sizes of windows
@@ -61,18 +61,19 @@ equal one, tries at an unreadable answer, temperatures, mini-batches (a batch is
 
 - the writers' own thinking is left as their server has it (`thinking` of `[roles]`; the recipes
   switch it off); prompts ask for `<reason>` tags in its place, as the paper does (Appendix B.3);
+- `gates.referents` and `gates.repeats`, which the paper lacks, stay on;
 - what guards the comparison stays: variants that match a held-out task are refused
   (`gates.contamination`), so are those that do not fit the policy's context (`gates.room`),
   rollouts that the machinery broke count for nobody, and those cut by length make no zones;
-- beside the schema of a tool the prompt shows examples of values that the world takes at that
-  moment, and the planner which functions it refuses at the start;
+- the prompt for values also shows some that the world takes at that moment; the planner's also
+  lists the functions that the world refuses at the start;
 - HIGH-LEVEL functions (Appendix D) are written by the planner for its own plan and stand in no
   catalogue; with `pipeline.recipes = true` an environment's recipes are such functions;
-- the adversarial forms are made by rules that know what may be taken away; a model chooses and
-  words it;
-- the planner fills the calls of each turn of the root, so that after `query_verify_failed` "one
-  function a turn" (Appendix E) is one HIGH-LEVEL function of all its calls; variants are held
-  against the root of their lineage;
+- rules decide what may be taken away for an adversarial form; a model chooses, and words the two
+  turns of `miss_param`, while what comes back in `miss_func` has fixed words;
+- a plan keeps the number of calls that the root has in each turn. After `query_verify_failed`,
+  "one function a turn" (Appendix E) means one HIGH-LEVEL function for all of them. Variants are
+  held against the root of their lineage;
 - after a patch the same plan is tried again, and only then another one is asked for, where Appendix
   F applies patch and blocklist together; requests that the verification rejects are written once
   more before that, and one call verifies those of all turns;
