@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from rods.canonical import JsonMapping, JsonObject, frozen
 from rods.model_json import MAX_DEPTH
+from rods.syntax import parse
 
 # what the results of a turn's calls are judged by (`rods.environments.base.Features`)
 ReadsJudged = Literal["asked", "all", "state"]
@@ -82,7 +83,7 @@ def parse_python_call(text: str, parameters: Mapping[str, Sequence[str]]) -> Cal
     if (plain := _plain_call(text)) is not None:
         return plain
     try:
-        node = ast.parse(text, "<call>", mode="eval").body
+        node = parse(text, "<call>", "eval").body
     # ValueError: a null byte, a lone surrogate
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
         raise ValueError(f"not a call: {text[:80]!r}") from error

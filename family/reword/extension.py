@@ -6,6 +6,7 @@ if TYPE_CHECKING:
     from rods.family.provides import Provides
 
 PROVIDES: "Provides" = {
+    "record_keys": {"answered": ("task", "at", "key")},
     "record_shapes": {
         "answered": {"task": "text", "at": "count", "key": "text", "completion": "object"}
     },

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from rods.analysis.schemas import TYPES
 from rods.canonical import JsonMapping, JsonObject
 from rods.environments.base import Result, Tool
+from rods.syntax import parse
 from rods.worlds.bfcl.bounds import DIGITS_OF_AN_INTEGER, UNBOUNDED, digits, impossible_power
 from rods.worlds.bfcl.classes import load_type
 from rods.worlds.bfcl.jsontext import value_of, write
@@ -124,7 +125,7 @@ def _precisely(method: Method) -> Method:
 
     @lru_cache(_NUMBERS)
     def remembered(written: str) -> Any:
-        return compute(None, literal_eval(written))
+        return compute(None, literal_eval(parse(written, mode="eval")))
 
     def call(self: Any, /, **arguments: Any) -> Any:
         return compute(self, arguments) if digits(arguments) is None else remembered(str(arguments))

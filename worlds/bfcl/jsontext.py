@@ -13,6 +13,7 @@ from json.encoder import encode_basestring_ascii as _quote
 from typing import Any
 
 from rods.canonical import JsonObject
+from rods.syntax import parse
 
 
 class KeptText(str):
@@ -77,7 +78,9 @@ def value_of(text: str) -> Any:
     try:
         if text.startswith("{"):
             return json.loads(text, parse_constant=_refuse)
-        return json.loads(json.dumps(ast.literal_eval(text), allow_nan=False))
+        return json.loads(
+            json.dumps(ast.literal_eval(parse(text.lstrip(" \t"), mode="eval")), allow_nan=False)
+        )
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
         return text
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from rods.calls import Call
 from rods.family.benchmarks.folder import Form
+from rods.syntax import parse
 
 MAX_OUTPUT = 200_000  # characters; a longer output decodes to nothing
 _MAX_NUMBER = 1e300  # arithmetic beyond it is not computed
@@ -44,7 +45,7 @@ def executed(text: str, owners: Mapping[str, str]) -> Call:
     back whole as the name of a call that no world knows."""
     bound = _BEFORE_PARENTHESIS.sub(lambda match: _instance(owners, match[1]) + match[1], text)
     try:
-        node = ast.parse(bound, "<call>", mode="eval").body
+        node = parse(bound, "<call>", "eval").body
         if isinstance(node, ast.Call) and not node.args:
             name = _method(node.func, owners)
             names = {str(keyword.arg) for keyword in node.keywords if keyword.arg}
@@ -112,8 +113,8 @@ def bracketed(text: str) -> str:
 
 def calls_of(text: str) -> list[dict[str, dict[Any, Any]]]:
     """The calls in the source text of one, or of some between commas. Raises for anything else."""
-    body = ast.parse(text.strip().strip("'"), "<call>", mode="eval").body
-    nodes = [body] if isinstance(body, ast.Call) else body.elts  # type: ignore[attr-defined]
+    body = parse(text.strip().strip("'"), "<call>", "eval").body
+    nodes = [body] if isinstance(body, ast.Call) else body.elts
     if not all(isinstance(node, ast.Call) for node in nodes):
         raise ValueError("an element that is no call")
     return [_call(node) for node in nodes]

@@ -19,6 +19,7 @@ from rods.environments.loading import Environments
 from rods.errors import BrokenEnvironment
 from rods.family.environments.checking.walks import Drawing, Walk, walks
 from rods.files import read_toml
+from rods.syntax import parse
 from rods.worlds.checking import CheckReport, Fault
 from rods.worlds.checking.environments import Probe, differs, probe_state, script
 from rods.worlds.checking.runaway import LONGEST, attempts
@@ -259,7 +260,7 @@ def program_faults(source: str, where: str) -> list[Fault]:
             )
         ]
     try:
-        tree = ast.parse(source)
+        tree = parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         place = (
             f"{where}:{error.lineno}" if isinstance(error, SyntaxError) and error.lineno else where

@@ -35,6 +35,7 @@ from rods.family.environments.programs import (
     placed,
 )
 from rods.family.environments.written.record import FORMS, CachedQuestioner
+from rods.syntax import parse
 from rods.worlds.checking import CheckReport, Fault
 
 STATES = 2  # in which a world is controlled, beside the empty one
@@ -187,7 +188,7 @@ def code_of(text: str) -> str:
         "\n".join(line for line in lines if not line.startswith("from __future__")).strip() + "\n"
     )
     try:
-        ast.parse(code)
+        parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise Unreadable(f"syntax: it is no Python: {error}") from None
     return code
@@ -199,7 +200,7 @@ def the_function(
     """The imports and the only function of `code`, which is to be called `name` and to take the
     state and then `takes`; `before` it stands the state. Raises Unreadable, with the name of the
     control that a fault belongs to."""
-    whole = ast.parse(code).body
+    whole = parse(code).body
     imports = [node for node in whole if isinstance(node, (ast.Import, ast.ImportFrom))]
     body = [node for node in whole if node not in imports]
     if len(body) != 1 or not isinstance(body[0], ast.FunctionDef) or body[0].name != name:
@@ -316,7 +317,7 @@ async def _stated(
 
 def _read_state(answer: JsonMapping) -> str:
     code = code_of(answer["code"])
-    body = ast.parse(code).body
+    body = parse(code).body
     for node in body:
         fine = isinstance(
             node, (ast.ClassDef, ast.Assign, ast.AnnAssign, ast.Import, ast.ImportFrom)

@@ -27,6 +27,7 @@ from rods.family.environments.programs import WorldProgram
 from rods.family.environments.written import building
 from rods.family.environments.written.record import FORMS, CachedQuestioner
 from rods.prompts import load
+from rods.syntax import parse
 from rods.tasks import OpenTask, Split
 
 SHOWN = 4_000  # characters of a result that the agent is shown
@@ -125,7 +126,7 @@ async def with_other_checks(
     Raises Dropped, EndpointError, BudgetSpent."""
     told = "\n".join(f"- {detail}" for detail in miss.details[: building.SHOWN])
     sources = {**scenario.checks, **scenario.guards}
-    functions = [ast.parse(code).body[0] for code in sources.values()]
+    functions = [parse(code).body[0] for code in sources.values()]
     conditions = [
         ast.get_docstring(node) or "" for node in functions if isinstance(node, ast.FunctionDef)
     ]

@@ -107,7 +107,8 @@ def train(job: Job) -> None:
                     ground_truth=model,
                     extra_info=extra,
                 )
-        if step % 2:  # verl's older trainer tells the end of an update, the one of today does not
+        # verl's older trainer tells the end of an update, the one of today does not
+        if step % 2 or step == job.steps:
             batches.dataset.on_batch_end(batch=batch)
         saved_now = states / f"{step}.tmp"
         torch.save(batches.state_dict(), saved_now)
