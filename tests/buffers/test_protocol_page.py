@@ -39,6 +39,7 @@ NOT_SHOWN = {"call", "lost", "episode", "no_answer", "card", "probed", "reward",
     "schedule",
     "scheduled",
     "rewarded",
+    "answered",
 }
 LINES = [line for block in EXAMPLES for line in block.splitlines()]
 
