@@ -31,6 +31,14 @@ class Characters:
         return range(int(len(text) / WRITTEN))
 
 
+def _published(name: str) -> ModelShape | None:
+    """The sizes of a model by its name, which its folder may bear."""
+    if (sizes := PUBLISHED["models"].get(name.rpartition("/")[2])) is None:
+        return None
+    billions, layers, queries, keys = sizes
+    return ModelShape(int(billions * 1e9), layers, 0, queries, keys, 0, 0, tied=True)
+
+
 def estimated(
     config: Config, policy: ModelShape | None, launch: Launch, gpu: str, given: Rates
 ) -> Rates:
@@ -78,7 +86,7 @@ def estimated(
                 gpus * computed / forward(model, tokens)
             )
 
-    if policy is not None:
+    if policy := policy or _published(config.policy.model):
         read, _ = given.get("rollout.read_tokens", (0.0, ""))
         most = float(config.rollouts.max_context_tokens), ""
         written, _ = given.get("rollout.generated_tokens", most)
@@ -94,8 +102,6 @@ def estimated(
         for server in config.operation.rollout_servers:
             serve(server, policy, read + written)
     for writer in config.operation.endpoints:
-        if sizes := PUBLISHED["models"].get(writer.model.rpartition("/")[2]):
-            billions, layers, queries, keys = sizes
-            model = ModelShape(int(billions * 1e9), layers, 0, queries, keys, 0, 0, tied=True)
+        if model := _published(writer.model):
             serve(writer, model, CALL)
     return {name: (value, source) for name, value in speeds.items()} | dict(given)

@@ -246,7 +246,11 @@ def _forecast(figures: Figures, config: Config, processes: int, gpus: int, rates
         taken = pool.inject_fraction * config.pool_slots if pool.staging_epochs else math.inf
         variants = pool.max_generated if pool.static else training.steps * min(picked, taken)
         figures.add(
-            "variants at most", variants, picked=picked, taken=taken, static=pool.max_generated
+            "variants at most",
+            variants,
+            picked=picked,
+            taken=f"{taken:g}" if pool.staging_epochs else "any number",
+            static=pool.max_generated,
         )
         read, source = rates.get(
             "variant.read_tokens", (VARIANT[0], ASSUMED.format("docs/yield.md"))

@@ -195,6 +195,18 @@ def test_speeds_that_nobody_measured_come_from_what_makers_publish_and_say_so(
     assert "of H1000 no figures are known → one of A10, " in capsys.readouterr().err
 
 
+def test_a_policy_of_which_sizes_are_published_needs_no_file_for_hours(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hours = r"^hours: [\d.,]+ h"
+    for name, known in (("Qwen3-4B", True), ("Own-4B", False)):
+        config = write_config(tmp_path / "c.toml", {**PUBLISHED, "policy.model": f"models/{name}"})
+        code = run(["plan", str(config), "--gpu", "H100"])
+        out, err = capsys.readouterr()
+        assert code == EXIT_USER and "--config-json FILE" in err, "of its memory nothing is known"
+        assert bool(re.search(hours, out, re.MULTILINE)) == known, out
+
+
 def test_a_model_that_has_no_room_on_a_gpu_gets_no_speed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
