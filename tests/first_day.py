@@ -121,7 +121,7 @@ def a_run_of_ones_own_is_ones_own(desk: Desk) -> None:
         "lab/policy-7b" in page and "no evidence" not in page,
         "the report calls a policy of one's own fake",
     )
-    desk.says(2, "rods-eval run", command="rods trainer score runs/own")
+    desk.says(2, "-- --url ADDRESS --model NAME", command="rods trainer score runs/own")
     desk.says(2, "another program trains", command="rods up runs/own")
 
 
