@@ -54,7 +54,7 @@ server.run()
 """
 CHECKS = 2  # of a server: a thread's traceback came in one of two
 STARTS = 12  # that a signal meets, each a little later
-PATIENCE = 100  # seconds for anything that is waited for
+PATIENCE = 600  # seconds for anything that is waited for
 
 
 class Desk:

@@ -23,7 +23,7 @@ from rods.dialects.families import Family
 from rods.dialects.native import as_rendered, assistant_as_rendered, call_as_rendered, family_in
 from rods.errors import UserError
 from rods.logs import log
-from rods.trainer.prerequisites import no_model
+from rods.trainer.prerequisites import check_model
 from rods.trainer.weight_files import check_texts
 
 transformers_logging.disable_progress_bar()
@@ -83,8 +83,7 @@ class Chat:
     def load(folder: Path, policy: PolicySettings | None = None) -> "Chat":
         """The chat of a `policy` whose files are in `folder`; None: of one in a dialect of ours.
         Raises UserError when there is no `folder`, or no tokenizer or chat template in it."""
-        if not folder.is_dir():
-            raise no_model(folder)
+        check_model(folder)
         tokenizer = _loaded("tokenizer", AutoTokenizer, folder)
         if policy is None:
             return Chat(tokenizer, folder)

@@ -30,7 +30,7 @@ from rods.extension import Door
 from rods.logs import log
 from rods.signals import StopRequest, ignore
 from rods.trainer.policy import TrainingStopped
-from rods.trainer.prerequisites import check_ahead, split
+from rods.trainer.prerequisites import check_ahead, check_model, split
 from rods.trainer.reporters import Reporters
 from rods.trainer.training_run import TrainingRun
 
@@ -83,6 +83,7 @@ def _check(config: Config) -> None:
     check_ahead(config)
     check_libraries(policy.kind)
     if policy.kind == "transformers":
+        check_model(Path(policy.model))
         dialects.load(policy.dialect, folder=policy.model, family=policy.family)
 
 

@@ -1,5 +1,6 @@
 """What a trainer of weights needs before it starts: a model, and a step that splits evenly."""
 
+import math
 from pathlib import Path
 
 from rods.config import Config
@@ -17,9 +18,10 @@ def check_ahead(config: Config, processes: int = 1) -> None:
         )
 
 
-def split(config: Config, processes: int) -> tuple[int, int]:
-    """Sequences a step, and those in one backward pass of one of `processes`. Raises UserError
-    where they do not come out even, and as `check_ahead`."""
+def split(config: Config, processes: int, *, gpu: bool = True) -> tuple[int, int]:
+    """Sequences a step, and those in one backward pass of one of `processes`: on a CPU a group, or
+    what a group and a process's share have in common, since more than its caches hold is slower
+    there. Raises UserError where they do not come out even, and as `check_ahead`."""
     check_ahead(config, processes)
     sequences = config.training.batch_tasks * config.rollouts.rollouts_per_task
     if config.rollouts.refill and processes > 1:
@@ -35,22 +37,24 @@ def split(config: Config, processes: int) -> tuple[int, int]:
             remedy="let batch_tasks × rollouts_per_task be a multiple of the number of processes",
         )
     share = sequences // processes
-    micro_batch = config.operation.micro_batch or share
+    own = share if gpu else math.gcd(share, config.rollouts.rollouts_per_task)
+    micro_batch = config.operation.micro_batch or own
     if share % micro_batch:
         raise UserError(
             f"{share} sequences a process and step do not split into micro-batches of "
             f"{micro_batch}",
             where="operation.micro_batch",
-            remedy="take a divisor of batch_tasks × rollouts_per_task ÷ processes, or 0: one pass",
+            remedy="take a divisor of batch_tasks × rollouts_per_task ÷ processes, or 0",
         )
     return sequences, micro_batch
 
 
-def no_model(folder: Path) -> UserError:
-    """That no model is in `folder`."""
-    return UserError(
-        "there is no model",
-        where=folder,
-        remedy="policy.model must be a folder with a model in it, not a name on a hub; if it has "
-        "moved, say where to with --config",
-    )
+def check_model(folder: Path) -> None:
+    """Raises UserError where there is no `folder` with a policy's files."""
+    if not folder.is_dir():
+        raise UserError(
+            "there is no model",
+            where=folder,
+            remedy="policy.model must be a folder with a model in it, not a name on a hub; if it "
+            "has moved, say where to with --config",
+        )

@@ -200,9 +200,9 @@ def arguments(run: Run, processes: int, *, bf16: bool) -> GRPOConfig:
     training = config.training
     rollouts = config.rollouts
     operation = config.operation
-    sequences, micro_batch = split(config, processes)
-    accumulated = sequences // processes // micro_batch
     gpu = torch.cuda.is_available()
+    sequences, micro_batch = split(config, processes, gpu=gpu)
+    accumulated = sequences // processes // micro_batch
     settings = GRPOConfig(
         output_dir=str(run.path / runfolder.LOGS),  # TRL writes nothing there, tensorboard below it
         per_device_train_batch_size=micro_batch,

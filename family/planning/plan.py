@@ -116,7 +116,7 @@ def plan(
     operation = config.operation
     policy = config.policy
     rules = config.rollouts
-    sequences, micro_batch = split(config, launch.processes)
+    sequences, micro_batch = split(config, launch.processes, gpu=launch.gpu)
     train = [task.type for task in tasks if task.split == "train"]
     first = sum(type in config.curriculum.stages[0].types for type in train)
     outside = ", ".join(Players(Environments(), config).outside)
@@ -392,8 +392,9 @@ def estimate_memory(
     operation = config.operation
     rank = config.policy.lora_rank
     kl = config.training.kl
-    sequences = config.training.batch_tasks * rollouts.rollouts_per_task // processes
-    tokens = (operation.micro_batch or sequences) * rollouts.max_context_tokens
+    sequences, micro_batch = split(config, processes, gpu=gpu)
+    own_sequences = sequences // processes
+    tokens = micro_batch * rollouts.max_context_tokens
     bf16 = operation.precision == "bf16" or (operation.precision == "auto" and gpu)
     width = HALF if bf16 else FLOAT
     own = not operation.rollout_servers and not operation.colocated
@@ -449,8 +450,8 @@ def estimate_memory(
     rolling = {}
     if own:
         cache = 2 * model.layers * model.keys * width * rollouts.max_context_tokens
-        rolling["rollouts' cache"] = sequences * cache
-        rolling["rollouts' next words"] = 4 * sequences * model.vocabulary * FLOAT
+        rolling["rollouts' cache"] = own_sequences * cache
+        rolling["rollouts' next words"] = 4 * own_sequences * model.vocabulary * FLOAT
         if bf16:  # with frozen weights autocast keeps none of them
             rolling["weights in bfloat16 while rolling out"] = (
                 model.layer if rank else total

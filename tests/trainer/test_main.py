@@ -208,6 +208,7 @@ def test_a_missing_model_is_a_message(tmp_path: Path) -> None:
     done = train(tmp_path / "run", write_config(tmp_path / "c.toml", changes))
     assert done.returncode == EXIT_USER
     assert f"{tmp_path / 'none'}: there is no model → policy.model" in complaint(done)
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_tokenizer_without_a_chat_template_is_a_message(tmp_path: Path) -> None:

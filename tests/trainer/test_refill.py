@@ -208,6 +208,17 @@ def test_a_mark_in_a_run_that_refills_nothing_is_found(tmp_path: Path) -> None:
     assert "its groups that are replaced are not those that the rewards give" in problems(run)
 
 
+def test_a_cpu_takes_a_group_a_backward_pass(tmp_path: Path) -> None:
+    config = configured(0)
+    tasks, group = config.training.batch_tasks, config.rollouts.rollouts_per_task
+    assert tasks > 1 and group % 2 == 0
+    assert split(config, 1, gpu=False) == (tasks * group, group)
+    assert split(config, 1) == (tasks * group, tasks * group)
+    assert split(config, 2 * tasks, gpu=False)[1] == group // 2, "half a group is a process's part"
+    asked = configured(0, operation={"micro_batch": 1})
+    assert split(asked, 1, gpu=False)[1] == split(asked, 1)[1] == 1
+
+
 def test_what_cannot_be_refilled_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
         UserError, match=r'rollouts\.refill .* training\.advantage_baseline to "group"'
