@@ -19,9 +19,8 @@ def check_ahead(config: Config, processes: int = 1) -> None:
 
 
 def split(config: Config, processes: int, *, gpu: bool = True) -> tuple[int, int]:
-    """Sequences a step, and those in one backward pass of one of `processes`: on a CPU a group, or
-    what a group and a process's share have in common, since more than its caches hold is slower
-    there. Raises UserError where they do not come out even, and as `check_ahead`."""
+    """Sequences a step, and those in one backward pass of one of `processes`. Raises UserError
+    where they do not come out even, and as `check_ahead`."""
     check_ahead(config, processes)
     sequences = config.training.batch_tasks * config.rollouts.rollouts_per_task
     if config.rollouts.refill and processes > 1:
@@ -37,8 +36,7 @@ def split(config: Config, processes: int, *, gpu: bool = True) -> tuple[int, int
             remedy="let batch_tasks × rollouts_per_task be a multiple of the number of processes",
         )
     share = sequences // processes
-    own = share if gpu else math.gcd(share, config.rollouts.rollouts_per_task)
-    micro_batch = config.operation.micro_batch or own
+    micro_batch = at_once(config, share, gpu=gpu)
     if share % micro_batch:
         raise UserError(
             f"{share} sequences a process and step do not split into micro-batches of "
@@ -47,6 +45,14 @@ def split(config: Config, processes: int, *, gpu: bool = True) -> tuple[int, int
             remedy="take a divisor of batch_tasks × rollouts_per_task ÷ processes, or 0",
         )
     return sequences, micro_batch
+
+
+def at_once(config: Config, share: int, *, gpu: bool) -> int:
+    """The sequences of one backward pass, of a process's `share` of a step. On a CPU they are as
+    many as a group has (the greatest common divisor where the share has no whole groups): more than
+    its caches hold is slower there."""
+    own = share if gpu else math.gcd(share, config.rollouts.rollouts_per_task)
+    return config.operation.micro_batch or own
 
 
 def check_model(folder: Path) -> None:

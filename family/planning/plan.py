@@ -24,7 +24,7 @@ from rods.players import Players
 from rods.rules.curriculum import writes
 from rods.rules.order import epoch_steps
 from rods.tasks import AnyTask
-from rods.trainer.prerequisites import split
+from rods.trainer.prerequisites import at_once, split
 
 # bytes
 FLOAT = 4
@@ -392,9 +392,8 @@ def estimate_memory(
     operation = config.operation
     rank = config.policy.lora_rank
     kl = config.training.kl
-    sequences, micro_batch = split(config, processes, gpu=gpu)
-    own_sequences = sequences // processes
-    tokens = micro_batch * rollouts.max_context_tokens
+    sequences = config.training.batch_tasks * rollouts.rollouts_per_task // processes
+    tokens = at_once(config, sequences, gpu=gpu) * rollouts.max_context_tokens
     bf16 = operation.precision == "bf16" or (operation.precision == "auto" and gpu)
     width = HALF if bf16 else FLOAT
     own = not operation.rollout_servers and not operation.colocated
@@ -450,8 +449,8 @@ def estimate_memory(
     rolling = {}
     if own:
         cache = 2 * model.layers * model.keys * width * rollouts.max_context_tokens
-        rolling["rollouts' cache"] = own_sequences * cache
-        rolling["rollouts' next words"] = 4 * own_sequences * model.vocabulary * FLOAT
+        rolling["rollouts' cache"] = sequences * cache
+        rolling["rollouts' next words"] = 4 * sequences * model.vocabulary * FLOAT
         if bf16:  # with frozen weights autocast keeps none of them
             rolling["weights in bfloat16 while rolling out"] = (
                 model.layer if rank else total

@@ -136,7 +136,7 @@ class Operation(Section):
     threads: Count = 0  # torch threads; 0: torch's own choice
     # bf16: matrix products in bfloat16; auto: where a GPU is good at it
     precision: Literal["auto", "float32", "bf16"] = "auto"
-    # sequences a backward pass; 0: a group on a CPU, which is faster there; else the whole batch
+    # sequences a backward pass; 0: on a CPU, where fewer are faster, rollouts_per_task, else all
     micro_batch: Count = 0
     endpoints: tuple[Endpoint, ...] = ()  # the language models that write
     # those that play tools, users and verifiers; none: those that write play, too

@@ -160,7 +160,13 @@ def test_a_token_counts_by_how_much_likelier_it_has_become(
         return loss
 
     monkeypatch.setattr(token_scores.OwnTokenLoss, "_compute_loss", watched)
-    run = trained(tmp_path, server, training={"steps": 2, "checkpoint_steps": 1})
+    batch = SERVED["training"]["batch_tasks"] * SERVED["rollouts"]["rollouts_per_task"]
+    run = trained(
+        tmp_path,
+        server,
+        training={"steps": 2, "checkpoint_steps": 1},
+        operation={"micro_batch": batch},
+    )
     (folder,) = (run.path / "checkpoints").glob("step_00000001.a*")
     learnt = deepcopy(server.model)
     learnt.load_state_dict(load_file(folder / "policy" / "model.safetensors"), strict=False)

@@ -208,7 +208,7 @@ def test_a_mark_in_a_run_that_refills_nothing_is_found(tmp_path: Path) -> None:
     assert "its groups that are replaced are not those that the rewards give" in problems(run)
 
 
-def test_a_cpu_takes_a_group_a_backward_pass(tmp_path: Path) -> None:
+def test_a_cpu_takes_as_many_sequences_at_once_as_a_group_has(tmp_path: Path) -> None:
     config = configured(0)
     tasks, group = config.training.batch_tasks, config.rollouts.rollouts_per_task
     assert tasks > 1 and group % 2 == 0

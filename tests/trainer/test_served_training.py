@@ -50,8 +50,9 @@ VALUES: dict[str, Any] = {
 
 
 def alternating(estimate: AdvantageEstimate) -> Any:
-    """A policy that has learnt nothing earns nothing: pretend that every second rollout did."""
-    signs = np.arange(estimate.advantages.size) % 2 * 2.0 - 1.0
+    """A policy that has learnt nothing earns nothing: pretend that every second rollout did, and
+    weigh it double, since equal rollouts would cancel out."""
+    signs = np.arange(estimate.advantages.size) % 2 * 3.0 - 1.0
     return signs.reshape(estimate.advantages.shape)
 
 

@@ -188,7 +188,7 @@ def test_trl_trains_on_the_tokens_that_were_sampled(home: Path, monkeypatch: pyt
     assert (advantages[:, 1] > 0).all() and (advantages[:, 2] < 0).all()
 
 
-def test_a_backward_pass_takes_a_group_where_there_is_no_gpu(home: Path) -> None:
+def test_without_a_gpu_a_backward_pass_has_as_many_sequences_as_a_group(home: Path) -> None:
     run = _new_run(home)
     settings = trl_start.arguments(run, 1, bf16=False)
     whole = run.config.training.batch_tasks * ROLLOUTS
