@@ -224,17 +224,20 @@ def _uncounted(value: Any) -> Any:
 
 
 def _entries(call: Call, result: Result) -> Iterator[Entry]:
-    """The values of a result, each beside the arguments of the call; of a text its lines."""
-    value = value_of(result)
+    """The values of a result, each beside the arguments of the call; of texts their lines."""
     own = {key_of(leaf): leaf for leaf in values_in(call.arguments)}
-    return entries(value.splitlines() if isinstance(value, str) else value, call.name, own)
+    for name, leaf, beside in entries(value_of(result), call.name, own):
+        lines = leaf.splitlines() if isinstance(leaf, str) else [leaf]
+        yield from ((name, line, beside) for line in lines)
 
 
 def telling(call: Call, result: Result) -> Iterator[Entry]:
     """The values that a result shows; of a line of text, that is named so, the numbers and names
     in it, if one of them is not small."""
+    value = value_of(result)
+    whole = () if isinstance(value, str) else keys_in(value, keys=True)
     for name, leaf, beside in _entries(call, result):
-        values = things(leaf) if isinstance(value_of(result), str) else []
+        values = [] if key_of(leaf) in whole else things(leaf)
         if all(map(is_small, values)):
             yield name, leaf, beside
         else:

@@ -1,6 +1,7 @@
 """Tools that give the same: for the look-ups of a ground truth, other tools whose results hold what
-later calls take from them, or what they show. Found by calling them, in forks of the world in which
-the look-up is made; no name is believed."""
+later calls take from them, or what they show; and arguments of its other calls that may have any
+value, since nothing of the state shows it. Found by calling them, in forks of the world in which
+the call is made; no name is believed."""
 
 import re
 from collections import Counter
@@ -11,9 +12,11 @@ from itertools import chain, starmap
 from rods.analysis.containment import leaves, values_in
 from rods.analysis.flows import Output
 from rods.analysis.plausible_calls import tried_after, visible, world_before
+from rods.calls import Call
 from rods.environments.base import Environment
 from rods.episode.asked import fed, judged, shown
 from rods.gates.ground_truth import run
+from rods.model_json import mapped
 from rods.tasks import Task
 
 PLACES = 2  # of each tool that are looked into
@@ -39,9 +42,31 @@ class Twins:
                     for other, what in _others(environment, task, turn, index):
                         text = f"{call.name} and {other} both give {what} ({where}, turn {turn})"
                         self._pairs.setdefault(frozenset((call.name, other)), f"{text}: {rule}")
+                    for name in () if every else _unseen(environment, task, turn, index):
+                        text = f"{call.name} with any {name} leaves the same ({where}, turn {turn}"
+                        text += "): a wrong one counts as right, unless the state shows more"
+                        self._pairs.setdefault(frozenset((call.name, name)), text)
 
     def notes(self) -> list[str]:
         return [*self._pairs.values()][:SOME]
+
+
+def _unseen(environment: Environment, task: Task, turn: int, index: int) -> Iterator[str]:
+    """The arguments of a ground-truth call that may hold other texts: the state reads the same
+    then, and so does the result, or the call is seen to change something."""
+    call = task.calls[turn][index]
+    if environment.tools()[call.name].reads:
+        return
+    before = world_before(environment, task, turn, index)
+    world = before.fork()
+    given = world.call(call).text
+    for name, value in call.arguments.items():
+        texts = {leaf: f"{leaf} z" for leaf in values_in(value) if isinstance(leaf, str)}
+        other = mapped(value, lambda leaf: texts.get(leaf, leaf))  # noqa: B023 -- called at once
+        fork = before.fork()
+        text = fork.call(Call(call.name, {**call.arguments, name: other})).text
+        if texts and fork.same_state(world) and (text == given or not world.same_state(before)):
+            yield name
 
 
 def _others(

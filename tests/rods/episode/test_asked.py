@@ -156,6 +156,23 @@ def test_a_dump_answers_only_where_values_stand_together():
     assert not shown(price, [(ALL, replace_value(whole, padded))], *answers)
 
 
+def test_a_text_of_several_lines_inside_of_a_result_is_shown_line_by_line():
+    """A listing in a field, where another tool lists the same in other words, or more has come."""
+    whole = run(WORLD, task((COST, (ALL,))))[0][0]
+    listed = (
+        call("list_notes"),
+        replace_value(whole, {"content": "[FILE] beds.txt\n[FILE] tools.txt"}),
+    )
+
+    def seen(text):
+        made = (ALL, replace_value(whole, {"content": text}))
+        return shown(listed, [made], set(), lambda says: True)
+
+    assert seen("[FILE] beds.txt\n[FILE] tools.txt\n[FILE] moss.txt")
+    assert seen("[FILE] tools.txt  7 B\n[FILE] beds.txt  12 B")
+    assert not seen("[FILE] beds.txt\n[FILE] moss.txt")
+
+
 def test_the_length_of_a_list_is_shown_by_its_entries_unless_it_is_asked_for():
     """A filter that counts what it finds, where the policy lists everything."""
     whole = run(WORLD, task((COST, (ALL,))))[0][0]
