@@ -244,17 +244,12 @@ def _apart(text: str, tools: Sequence[Tool], refusal: str, world: Iterable[Tool]
     """What `text` names that is neither a word of rules, nor general, nor in a document of the
     `world` or in the refusal: the fewer texts need a word, the more it tells. And what a sentence
     with general words speaks of that shares none with the documents of `tools` or the refusal."""
-    names = " ".join(name for tool in tools for name in (tool.name, *tool.parameter_names))
-    own = _words(" ".join([refusal, names, *(tool.description for tool in tools)]))
+    names = [(each.name, each.description, each.parameter_names) for each in tools]
+    own = _words(f"{refusal} {names}")
+    every = _words(" ".join(map(_document, world)))
     spoken = set(map(stem, own - COMMON))
-    related = " ".join(tool.description for tool in world)
-    plain = set(map(stem, word_list("plain_words") | COMMON | own | _words(related)))
-    rest = " ".join(
-        parameter.name if _choices([tool]) else f"{parameter.name} {parameter.description}"
-        for tool in world
-        for parameter in tool.parameters
-    )
-    general = set(map(stem, word_list("general_words") | _words(_EXAMPLES.sub(" ", rest))))
+    plain = set(map(stem, word_list("plain_words") | COMMON | own))
+    general = set(map(stem, word_list("general_words") | every))
     for sentence in re.split(r"[.;:]", text):
         said = _words(sentence)
         strange = [word for word in said if len(word) > 2 and stem(word) not in plain]
