@@ -5,7 +5,8 @@ Claim: each witness passes all checks of its scenario, and at least 99 % of witn
 their calls fail one. Anchor: the scenarios as they were drawn, before any was dropped. Of worlds
 with rules, as a writer would write them, all sound ones pass, and at least 95 % of the faults that
 are planted in one tool are told with rule and tool. Command: `python -m bench.generated_worlds`
-(`--seed N` draws those of another time; `--only rules` measures these alone).
+(`--seed N` draws those of another time; `--only rules` measures these alone, `--only hand` those
+that were written by hand).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench.figures import Figure, run
+from bench.fixtures import rule_worlds
 from bench.fixtures.planted_rules import planted, written
 from rods.canonical import JsonObject
 from rods.environments import addressed
@@ -48,6 +50,8 @@ def measure(quick: bool, seed: str = "", only: str = "") -> list[Figure]:
     """Shares of worlds and scenarios that pass, of witnesses that hold, and of those without a call
     that do not."""
     random_seed = int(seed) if seed else secrets.randbelow(1_000_000_000)
+    if only == "hand":
+        return by_hand(quick, random_seed)
     rules = with_rules(quick, random_seed)
     if only == "rules":
         return rules
@@ -164,6 +168,50 @@ def with_rules(quick: bool, random_seed: int) -> list[Figure]:
     ]
 
 
+def by_hand(quick: bool, random_seed: int) -> list[Figure]:
+    """The same of worlds that were written by hand, with the faults of their tools."""
+    tally = Counter[str]()
+
+    def faults(name: str, source: str) -> list[Fault]:
+        with tempfile.TemporaryDirectory() as folder, Environments(CONFINED) as environments:
+            return list(
+                check_world(
+                    placed(source, Path(folder)),
+                    rule_worlds.plan(source),
+                    rule_worlds.states(name),
+                    environments,
+                    random_seed=random_seed,
+                ).faults
+            )
+
+    for name in rule_worlds.NAMES[: 1 if quick else None]:
+        for what, source in rule_worlds.sound(name):
+            found = faults(name, source)
+            tally["sound"] += 1
+            tally["passed"] += not found
+            print(f"{name}, {what}: {found or 'sound'}", file=sys.stderr)
+        for kind, tool, what, source in rule_worlds.planted(name):
+            found = faults(name, source)
+            named = any((each.control, each.where) == ("rules", tool) for each in found)
+            tally["planted"] += 1
+            tally["named"] += named
+            print(f"{name}, {kind} in {tool}, {what}: {named or found}", file=sys.stderr)
+    return [
+        Figure(
+            f"{tally['sound']} sound worlds by hand: pass",
+            tally["passed"] / tally["sound"],
+            "share",
+            reach=1.0,
+        ),
+        Figure(
+            f"{tally['planted']} faults in them: told with rule and tool",
+            tally["named"] / tally["planted"],
+            "share",
+            reach=NAMED,
+        ),
+    ]
+
+
 def _again(environment: Environment, scenario: Scenario) -> Counter[str]:
     """The witness once more, whole and without each of its calls, in worlds made anew, apart from
     the controls."""
@@ -187,5 +235,5 @@ if __name__ == "__main__":
     run(
         measure,
         seed="the random seed, a whole number; one that nobody has seen by default",
-        only='"rules": worlds with rules and faults planted in them',
+        only='"rules": worlds with rules and faults planted in them; "hand": those written by hand',
     )

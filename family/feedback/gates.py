@@ -7,7 +7,7 @@ import itertools
 import random
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -49,7 +49,10 @@ _ORDER = (
     r"|\b(?:before|after|then|first) (?:calling |you call )?{name}\b"
     r"|\b{name}\b(?:\(|,? (?:and )?then\b|, and\b| (?:first|before|after|in this)\b)"
 )
-_REFERS = frozenset(["it", "they", "them", "this", "these", "nothing", "you", "your"])
+# Words that refer to what was said, and those that exclude: of many things that leaves many.
+_REFERS = frozenset(
+    ["it", "they", "them", "this", "these", "nothing", "you", "your", "not", "no", "cannot"]
+)
 # Nouns for one of few values where no document lists any.
 FEW = frozenset(
     ["class", "kind", "level", "mode", "option", "priority", "sector", "status", "type", "unit"]
@@ -106,12 +109,13 @@ class GroundTruthValues:
     def leaks(self, text: str, passages: Sequence[str]) -> list[str]:
         """The words of `text` that tell values which none of `passages` tells: whole, in another
         form, or word by word, close together in whatever order and with whatever endings. A value
-        that is one plain word is told by no sentence that happens to need it."""
+        that is one plain word is told by no sentence that happens to need it, nor is one that is a
+        barred word: where it is more than an idiom, it is refused as such."""
         whole = Text.of(text)
         clauses = [WORD.findall(clause) for clause in re.split(r"[.;:,]", text.casefold())]
         starts = "".join(words[0][0] for words in clauses if words)
         ends = {"".join(word[at] for word in words) for words in clauses for at in (0, -1)}
-        ordinary = set(map(stem, word_list("plain_words")))
+        ordinary = set(map(stem, word_list("plain_words") | word_list("barred_words")))
         words = list(WORD.finditer(text))
         leaks = []
         stemmed = [stem(word[0]) for word in words]
@@ -172,8 +176,7 @@ def feedback_faults(
             f"these are numbers, ranks or names that the tool's document does not have, or more "
             f"than a rule needs beside an argument with few values: {some}"
         ]
-    related = " ".join(other.description for other in environment.tools().values())
-    fault = _apart(free, tools, refusal, _words(related))
+    fault = _apart(free, tools, refusal, environment.tools().values())
     if fault := fault or _singled_out(free, tools, refusal):
         return [fault]
     shown = [*map(_document, tools), refusal]
@@ -237,23 +240,27 @@ def _odd(text: str, narrow: str, tools: Sequence[Tool], refusal: str) -> list[st
     return list(dict.fromkeys(odd))
 
 
-def _apart(text: str, tools: Sequence[Tool], refusal: str, related: Set[str]) -> str:
-    """What a sentence of `text` speaks of that has words beyond the plain ones and those of
-    `related` tools, and none of the documents of `tools` or of the refusal."""
-    parts = [
-        name for tool in tools for name in (tool.name, tool.description, *tool.parameter_names)
-    ]
-    own = _words(" ".join([refusal, *parts]))
+def _apart(text: str, tools: Sequence[Tool], refusal: str, world: Iterable[Tool]) -> str:
+    """What `text` names that is neither a word of rules, nor general, nor in a document of the
+    `world` or in the refusal: the fewer texts need a word, the more it tells. And what a sentence
+    with general words speaks of that shares none with the documents of `tools` or the refusal."""
+    names = [(each.name, each.description, each.parameter_names) for each in tools]
+    own = _words(f"{refusal} {names}")
+    every = _words(" ".join(map(_document, world)))
     spoken = set(map(stem, own - COMMON))
-    plain = set(map(stem, word_list("plain_words") | COMMON | own | related))
+    plain = set(map(stem, word_list("plain_words") | COMMON | own))
+    general = set(map(stem, word_list("general_words") | every))
     for sentence in re.split(r"[.;:]", text):
         said = _words(sentence)
-        strange = min(
-            (word for word in said if len(word) > 2 and stem(word) not in plain), default=""
-        )
+        strange = [word for word in said if len(word) > 2 and stem(word) not in plain]
+        if foreign := min((word for word in strange if stem(word) not in general), default=""):
+            return (
+                f"it speaks of {foreign!r}, which no document of these tools names: say it in "
+                f"words of the tools, or in more common ones"
+            )
         if strange and said.isdisjoint(_REFERS) and spoken.isdisjoint(map(stem, said)):
             return (
-                f"it speaks of {strange!r} in a sentence without a word of the tool, of its "
+                f"it speaks of {min(strange)!r} in a sentence without a word of the tool, of its "
                 f"document or of the refusal: say what it has to do with them"
             )
     return ""

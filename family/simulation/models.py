@@ -8,6 +8,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
+from rods.analysis.containment import values_in
+from rods.analysis.schemas import fits, limits
 from rods.asking import Question, Questioner, Unanswered, Unreadable, together
 from rods.calls import Call
 from rods.canonical import content_id, frozen, keyed_random
@@ -22,11 +24,12 @@ from rods.family.simulation.generating import (
     DrawnTask,
     Errand,
     Wanted,
+    brings,
     found_by_calls,
     offered,
     open_task,
 )
-from rods.family.simulation.ledger import Ledger
+from rods.family.simulation.ledger import Ledger, ToolAnswer
 from rods.family.simulation.roles import Past, without_asking
 from rods.family.simulation.settings import SimulationSettings
 from rods.family.simulation.world import RepositoryEnvironment
@@ -152,10 +155,25 @@ class ModelWorld(OnlyCalled):
                 found=self.found,
                 information=self.models.settings.tools_told,
             )
-            objections = unobjected(partial(self.ledger.contradictions, call))
+            objections = unobjected(partial(self._objections, call))
             answer = self.models.answer(self.task.id, replace(question, check=objections))
         self.ledger.record(call, answer)
         return answer.result()
+
+    def _objections(self, call: Call, answer: ToolAnswer) -> list[str]:
+        """What the ledger knows better, and what an expected call was to find and does not show,
+        in whatever value: without it a later call cannot be made."""
+        objections = self.ledger.contradictions(call, answer)
+        if answer.status != "ok" or call not in self.brief.calls:
+            return objections
+        tool = self.documents.tools()[call.name]
+        for later in self.found:
+            for name in sorted(later.arguments.keys() - call.arguments):
+                parameter = self.documents.tools()[later.name].by_name[name]
+                shown = any(fits(limits(parameter), leaf) for leaf in values_in(answer.value))
+                if brings(tool, parameter) and not shown:
+                    objections.append(f"it shows no {name}, which the errand needs later")
+        return objections
 
 
 @frozen

@@ -278,11 +278,16 @@ def _unreachable(
     levels: Levels,
 ) -> str:
     """Why nobody can make `calls`, or why `query` is not as ambiguous as it should be; empty where
-    all is well. The values of an enumeration may be paraphrased: then its argument is spoken of."""
+    all is well. The values of an enumeration may be paraphrased: then its argument is spoken of, or
+    something is known that tells no other value."""
     by_name = {tool.name: tool for tool in tools}
     words = " | ".join(chain(*knows.items()))
     heard = Text.of(f"{query.folded} | {words}")
-    spoken = {word[:KIN] for word in stems(heard.folded)}
+    asked, spoken = ({word[:KIN] for word in stems(text.folded)} for text in (query, heard))
+    every = [leaf for call in calls for leaf in values_in(call.arguments)]
+    spare = [
+        fact for fact in knows.values() if not any(map(Text.of(fact).contains_any_form, every))
+    ]
     needed: list[bool] = []  # whether the query says it, of all values that it could say
     early = 1 if levels.turns and not levels.ambiguity else len(calls)  # of these calls
     for place, call in enumerate(calls):
@@ -294,7 +299,14 @@ def _unreachable(
                 if heard.contains_any_form(leaf):
                     needed += [query.contains_any_form(leaf)] * (place < early)
                 elif documented(parameter):
-                    if spoken.isdisjoint(word[:KIN] for word in stems(f"{name} {leaf}")):
+                    about, kin = ({word[:KIN] for word in stems(str(of))} for of in (name, leaf))
+                    if levels.ambiguity:
+                        needed += [not kin.isdisjoint(asked)] * (place < early)
+                    if not spoken.isdisjoint(about | kin):
+                        continue
+                    if spare:
+                        spare.pop()
+                    else:
                         return f"call {place + 1} needs {leaf!r}: nobody speaks of {name}"
                 elif not any(
                     name not in past.arguments and brings(by_name[past.name], parameter)

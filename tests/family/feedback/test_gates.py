@@ -100,8 +100,9 @@ def test_no_disguise_of_the_blind_corpus_passes() -> None:
     assert not passed
 
 
-# About real refusals of three worlds, written before the gate (1), while it was made (2) and
-# after it was done (3), which nothing was changed for.
+# About real refusals of three worlds, written before the gate (1), while it was made (2), against
+# it once it was done (3), without a look at it (4), against it again (5), and after its last change
+# (6), which nothing was changed for.
 NATURAL, HIDDEN = (
     [json.loads(line) for line in (HERE / name).read_text(encoding="utf-8").splitlines()]
     for name in ("natural.jsonl", "hidden.jsonl")
@@ -122,7 +123,7 @@ def test_of_the_hidden_values_few_pass(library: Environment) -> None:
         for line in HIDDEN
         if not found(line, line["text"], held(line["value"]), library)
     ]
-    assert len(HIDDEN) == 268 and Counter(number for number, _ in passed) == {2: 2, 3: 8}, passed
+    assert len(HIDDEN) == 406 and Counter(number for number, _ in passed) == {6: 5}, passed
 
 
 @pytest.mark.slow
@@ -140,8 +141,8 @@ def test_natural_texts_pass_at_the_first_try(
         )
     ]
     counts = Counter(number for number, _ in refused)
-    assert len(NATURAL) == 192 and counts[1] <= 9, refused
-    assert counts[2] <= 3 and counts[3] <= 1, refused
+    assert len(NATURAL) == 311, refused
+    assert counts == {1: 11, 2: 4, 3: 3, 4: 3, 5: 1, 6: 2}, refused
 
 
 @pytest.mark.slow
@@ -279,8 +280,14 @@ def test_the_good_examples_of_the_paper_pass(text: str) -> None:
 
 
 def test_few_words_are_plain_and_none_of_them_is_a_rank() -> None:
-    lists = [word_list(name) for name in ("plain_words", "barred_words")]
-    assert len(lists[0]) < 600 and not lists[0] & lists[1]
+    plain, barred = (word_list(name) for name in ("plain_words", "barred_words"))
+    assert len(plain) < 600 and not (plain | word_list("general_words")) & barred
+
+
+@pytest.mark.parametrize("word", ["lighthouse", "violin", "octopus", "bakery", "glacier"])
+def test_a_thing_that_no_document_names_is_not_spoken_of(word: str) -> None:
+    assert "names" in faults(f"{DIRECTION} A {word} has an event too.")[0]
+    assert not faults(f"{DIRECTION} A workspace has an event too.")
 
 
 def test_there_are_enough_disguises_and_sound_texts() -> None:

@@ -25,7 +25,7 @@ from rods.errors import InfrastructureError, UserError
 from rods.family.simulation.difficulty import Levels
 from rods.family.simulation.generating import Wanted
 from rods.family.simulation.ledger import Ledger, ToolAnswer
-from rods.family.simulation.models import ModelGenerator
+from rods.family.simulation.models import ModelGenerator, ModelWorld
 from rods.family.simulation.players import simulation_of
 from rods.family.simulation.repository import shipped
 from rods.family.simulation.world import RepositoryEnvironment
@@ -348,3 +348,36 @@ def test_a_script_may_be_judged_by_a_model(stub: Stub) -> None:
     with models(stub, tools="procedural") as players:
         trace = play(players, task, [TAGS.write(expected(TASK)), DONE, DONE])
     assert trace.end == "finished" and trace.outcome is not None and trace.resolved == 2
+
+
+def test_an_answer_that_shows_nothing_of_what_a_later_call_needs_is_asked_for_again() -> None:
+    world = ENVIRONMENTS.load("repository")
+    assert isinstance(world, RepositoryEnvironment)
+    calls = (
+        Call("list_flight_bookings", {"passenger": "Jonas Weber"}),
+        Call("add_luggage", {"booking_id": "BKG-77120", "bags": 2}),
+    )
+    task = replace(
+        TASK,
+        user=Persona(
+            "Two bags more.", "Two bags more for Jonas Weber, please.", {"bags": "2"}, "", 2, ()
+        ),
+        goal=Rubric(("intent",), calls),
+        tools=tuple(call.name for call in calls),
+        id="",
+    )
+    played = ModelWorld(simulation_of(simulating()), task, world)
+    booking = {
+        "booking_id": "BKG-10000",  # another one is right, too
+        "flight_id": "FL-2020",
+        "passenger": "Jonas Weber",
+        "cabin": "economy",
+        "bags": 0,
+        "status": "confirmed",
+        "total": 260,
+    }
+    told = [
+        played._objections(calls[0], ToolAnswer("ok", {"bookings": shown}))
+        for shown in ([], [booking])
+    ]
+    assert told == [["it shows no booking_id, which the errand needs later"], []]

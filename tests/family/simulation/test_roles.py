@@ -313,13 +313,28 @@ def test_a_task_that_makes_no_sense_is_told_why(wrong: dict[str, Any], told: str
 
 
 @pytest.mark.parametrize(
-    ("topic", "words"), [("cabin", "the cheap one"), ("seat", "something economical")]
+    ("topic", "words"),
+    [
+        ("cabin", "the cheap one"),
+        ("seat", "something economical"),
+        ("how she travels", "as modestly as it goes"),
+    ],
 )
 def test_values_of_an_enumeration_may_be_said_in_other_words(topic: str, words: str) -> None:
     ask = roles.ask_for_task(shipped(), TOOLS, HARD)
     knows = [{"topic": "passenger", "words": "Nora Lindqvist"}, {"topic": topic, "words": words}]
     task = answered(ask, **errand(first_query="Get me on flight FL-1234.", knows=knows))
     assert len(task.calls) == 2
+
+
+def test_what_is_left_out_of_the_first_message_may_be_a_paraphrased_value() -> None:
+    ask = roles.ask_for_task(shipped(), TOOLS, replace(HARD, ambiguity=1))
+    whole = "Please get me on flight FL-1234 as Nora Lindqvist, in a good cabin."
+    knows = [{"topic": "cabin", "words": "the cheap one"}]
+    assert answered(ask, **errand(first_query=whole, knows=knows)).first_query == whole
+    with pytest.raises(Unreadable, match="says 3 of 3 values, and should say 2"):
+        query = f"{whole} Something economical will do."
+        answered(ask, **errand(first_query=query, knows=knows))
 
 
 def test_a_clear_first_message_says_all_that_the_calls_need() -> None:
