@@ -5,6 +5,7 @@ With `pipeline.author = "llm"` this holds the client, the budget, and the log of
 has an account and one backbone (endpoint), drawn by weight under a key of its own, so that a
 restart draws the same one."""
 
+import math
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
 from contextlib import AsyncExitStack
@@ -34,22 +35,37 @@ from rods.tasks import AnyTask, OpenTask
 KINDS: Door[Callable[[], TaskKind[OpenTask]]] = Door("kinds")  # (003)
 
 
-class DaemonWork(Protocol):
-    """Jobs that a daemon does beside picks, one at a time; they wait for no worker."""
+class DaemonWork:
+    """Jobs that a daemon does beside picks, those of a feature one at a time; they take no
+    worker."""
+
+    # the earliest step at which something became due that is not done yet; infinite where all is,
+    # or nothing waits for it
+    open_at = math.inf
 
     @property
     def written(self) -> int:
         """Records on its logs: a number that grows whenever work gets done."""
-
-    # the earliest step at which something became due that is not done yet; infinite where all is
-    open_at: float
+        return 0
 
     def due(self, state: RunState) -> Sequence[Callable[[], Awaitable[None]]]:
         """The jobs due by `state` and not handed out yet; called in a thread. An infrastructure
         failure ends a job without harm: it is due again."""
+        raise NotImplementedError
 
     def close(self) -> None:
         """Closes its logs."""
+
+
+class Beside(Protocol):
+    """The daemon, as work beside picks sees it."""
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is in flight, and nothing waits."""
+
+    def tasks(self) -> Sequence[AnyTask]:
+        """All that are given or in the pool."""
 
 
 class WorkBeside(Protocol):
@@ -60,14 +76,9 @@ class WorkBeside(Protocol):
         play."""
 
     def work(
-        self,
-        run: Run,
-        writers: "Writers",
-        threads: Executor,
-        tasks: Callable[[], Sequence[AnyTask]],
+        self, run: Run, writers: "Writers", threads: Executor, daemon: Beside
     ) -> DaemonWork | None:
-        """What a daemon of this run does; None: nothing. `tasks`: all that are given or in the
-        pool."""
+        """What a daemon of this run does; None: nothing."""
 
 
 DAEMON_WORK: Door[WorkBeside] = Door("daemon_work")  # (000)

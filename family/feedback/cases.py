@@ -139,7 +139,7 @@ class FeedbackNotes:
         return texts
 
 
-def check(run: Run, findings: Findings, *, replay: bool) -> None:
+def check(run: Run, findings: Findings, replay: bool) -> None:
     """Whether every question about a failure had its turn, every answer follows its question, and
     every text its verdicts; with `replay` also whether the texts keep to the gates, beside the
     given tasks."""

@@ -29,7 +29,7 @@ from rods.composing.records import ComposeError
 from rods.daemon.authors.base import in_thread
 from rods.daemon.authors.llm import showing
 from rods.daemon.authors.llm.questions import Asker
-from rods.daemon.writers import Writers
+from rods.daemon.writers import DaemonWork, Writers
 from rods.environments.base import Environment, Tool
 from rods.errors import BudgetSpent, InfrastructureError
 from rods.family.feedback import gates
@@ -78,7 +78,7 @@ class _Objection(Exception):
         self.text = text
 
 
-class Correcting:
+class Correcting(DaemonWork):
     """Works on one failure at a time. `tasks`: what may not be given away, read anew for each
     text."""
 

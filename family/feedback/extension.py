@@ -1,6 +1,5 @@
 """What feedback adds to the core."""
 
-from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,13 +14,12 @@ from rods.family.feedback.settings import (
     mines,
 )
 from rods.files import read_toml
+from rods.functions import late
 
 if TYPE_CHECKING:
-    from rods.buffers.audit.rederivation import Findings
     from rods.buffers.run.run import Run
-    from rods.canonical import Json
     from rods.config import Config, Stage
-    from rods.daemon.writers import Writers
+    from rods.daemon.writers import Beside, Writers
     from rods.episode.engine import Trace
     from rods.family.feedback.cases import FeedbackNotes
     from rods.family.feedback.correcting import Correcting
@@ -29,7 +27,6 @@ if TYPE_CHECKING:
     from rods.family.provides import Provides
     from rods.interfaces import Interface
     from rods.rules.step_folds import StepFold
-    from rods.tasks import AnyTask
 
 # a hint of an interface knows the call itself, and a rule could only say it again
 ORDER = 10
@@ -67,15 +64,11 @@ class AgentsAtWork:
         return by_agents(config)
 
     def work(
-        self,
-        run: "Run",
-        writers: "Writers",
-        threads: Executor,
-        tasks: "Callable[[], Sequence[AnyTask]]",
+        self, run: "Run", writers: "Writers", threads: Executor, daemon: "Beside"
     ) -> "Correcting | None":
         from rods.family.feedback.correcting import Correcting
 
-        return Correcting(run, writers, threads, tasks) if by_agents(run.config) else None
+        return Correcting(run, writers, threads, daemon.tasks) if by_agents(run.config) else None
 
 
 def _fold(config: "Config") -> "Mining | None":
@@ -93,26 +86,14 @@ def _episode_fields(trace: "Trace", config: "Config", stage: int) -> "JsonMappin
     return {"failures": failures} if failures else {}
 
 
-def _check_failures(value: "Json") -> None:
-    from rods.family.feedback.failures import check_failures
-
-    check_failures(value)
-
-
 def _notes(run: "Run", strict: bool) -> "FeedbackNotes | None":
     from rods.family.feedback.cases import FeedbackNotes
 
     return FeedbackNotes(run, strict=strict) if by_agents(run.config) else None
 
 
-def _audit(run: "Run", findings: "Findings", replay: bool) -> None:
-    from rods.family.feedback.cases import check
-
-    check(run, findings, replay=replay)
-
-
 PROVIDES: "Provides" = {
-    "audits": _audit,
+    "audits": late("rods.family.feedback.cases:check"),
     "daemon_work": AgentsAtWork(),
     "episode_fields": _episode_fields,
     "epoch_notes": _notes,
@@ -122,7 +103,7 @@ PROVIDES: "Provides" = {
     "stage": FeedbackStage,
     "logs": (FEEDBACK, DROPPED),
     "record_keys": {kind: tuple(form["key"]) for kind, form in RECORDS.items()},
-    "rollout_fields": {"failures": _check_failures},
+    "rollout_fields": {"failures": late("rods.family.feedback.failures:check_failures")},
     "record_shapes": {kind: form["fields"] for kind, form in RECORDS.items()},
     "epoch_fields": {
         "feedback": {"approved": "count", "dropped": "count", "texts": "count", "version": "text"}

@@ -2,7 +2,7 @@
 all tasks."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,9 +13,10 @@ import orjson
 
 from rods.buffers.log.record_bytes import Record, group_of
 from rods.buffers.run.runfolder import OBSERVATIONS, POOL, REJECTED, SEEDS, TRACES
-from rods.canonical import JsonObject
+from rods.canonical import JsonMapping, JsonObject
 from rods.console.progress import progress_moments
 from rods.errors import UserError
+from rods.extension import Door
 from rods.family.page.columns import Columns
 from rods.family.page.follower import UNKNOWN, Follower
 from rods.files import unpacked_lines
@@ -23,6 +24,12 @@ from rods.rules.tracker import Window
 from rods.tasks import TASK_TYPES, AnyTask
 from rods.turn_statistics import dynamics
 
+# tables of files of its own in a run's folder, which stand beside those of other runs (004: what
+# policies make of benchmarks): each with a `title`, by which they find together, the file that is
+# its `source`, sentences as `notes`, of which a task has those that name it, and `rows` with a
+# `name` and estimates of `start`, `end` and `difference` (rods.evaluation.scoring.Estimate).
+# Bounded, whatever lies there; a file that cannot be read is a note
+TABLES: Door[Callable[[Path], Iterable[JsonMapping]]] = Door("tables")
 SAID = 300  # characters of what a failed candidate came to
 # What a decision's record says besides its kind and place.
 FACTS = (
@@ -36,7 +43,7 @@ class TaskHistory:
     """A task, its `environment` (rods.buffers.run.run.Run.environment_records), its ancestry from
     the root on, its variants, its windows of rewards, its picks and decisions; and of each group
     with labels its step, turn by turn how many of its rollouts earned which, and how its turns
-    `went` (rods.turn_statistics.Dynamics)."""
+    `went` (rods.turn_statistics.Dynamics). `notes` are what features say of it."""
 
     task: AnyTask
     environment: JsonObject
@@ -45,6 +52,7 @@ class TaskHistory:
     windows: list[Window]
     history: list[JsonObject]
     labels: list[JsonObject]
+    notes: list[str]
 
     def as_json(self) -> JsonObject:
         return {
@@ -97,6 +105,13 @@ def task_history(follower: Follower, prefix: str) -> TaskHistory:
             list(follower.state.tracker.windows(task.id)),
             _history(follower, number, groups),
             _labels(task, groups),
+            [
+                f"{table['title']}: {note}"
+                for tables in TABLES
+                for table in tables(follower.path)
+                for note in table["notes"]
+                if task.id in note
+            ],
         )
 
 

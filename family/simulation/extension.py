@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from rods.errors import UserError
 from rods.family.simulation.settings import DRAWN, DifficultyRules, SimulationSettings, TaskSource
+from rods.functions import late
 
 if TYPE_CHECKING:
-    from rods.buffers.audit.rederivation import Findings
     from rods.buffers.run.heartbeat import Heartbeat
     from rods.buffers.run.run import Run
     from rods.config import Config
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from rods.environments.loading import Environments
     from rods.family.provides import Provides
     from rods.family.simulation.difficulty import Difficulty
-    from rods.family.simulation.players import SimulationPlayer
-    from rods.family.simulation.source import DrawnSource
     from rods.tasks import AnyTask
 
 
@@ -77,30 +75,12 @@ def _fold(config: "Config") -> "Difficulty | None":
     return Difficulty(config.difficulty) if config.source.drawn else None
 
 
-def _player(environments: "Environments", config: "Config | None") -> "SimulationPlayer":
-    from rods.family.simulation.players import SimulationPlayer
-
-    return SimulationPlayer(environments, config)
-
-
 def _playing(
     run: "Run", process: str, heartbeat: "Heartbeat | None"
 ) -> AbstractContextManager[None]:
     from rods.family.simulation.players import simulation_of
 
     return simulation_of(run.players).opened(run, process, heartbeat)
-
-
-def _source(run: "Run", strict: bool) -> "DrawnSource":
-    from rods.family.simulation.source import DrawnSource
-
-    return DrawnSource(run, strict=strict)
-
-
-def _audit(run: "Run", findings: "Findings", replay: bool) -> None:
-    from rods.family.simulation.source import verify_drawn
-
-    verify_drawn(run, findings, replay=replay)
 
 
 def _difficulty(task: "AnyTask") -> float | None:
@@ -111,15 +91,15 @@ def _difficulty(task: "AnyTask") -> float | None:
 
 
 PROVIDES: "Provides" = {
-    "audits": _audit,
+    "audits": late("rods.family.simulation.source:verify_drawn"),
     "config_checks": _check,
     "difficulties": _difficulty,
     "drawn_slots": DRAWN_SLOTS,
-    "players": _player,
+    "players": late("rods.family.simulation.players:SimulationPlayer"),
     "playing": _playing,
     "run_environments": _environments,
     "step_folds": _fold,
-    "task_sources": _source,
+    "task_sources": late("rods.family.simulation.source:DrawnSource"),
     "sections": {
         "source": TaskSource(),
         "difficulty": DifficultyRules(),

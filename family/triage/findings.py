@@ -10,11 +10,11 @@ from rods.buffers.log.disk import replace
 from rods.buffers.run import runfolder
 from rods.canonical import JsonMapping, JsonObject
 from rods.errors import UserError
+from rods.family.triage.extension import TRIAGE
 from rods.files import BULK, read_regular
 
 FINDINGS = "findings.jsonl"
 OF_RUN = Path(runfolder.EVALUATION) / "triage"
-MOST_NOTES = 40
 MOST_TEXT = 300  # characters of evidence
 
 
@@ -45,16 +45,14 @@ def _name(finding: JsonMapping) -> str:
 
 
 def tables(run: Path) -> Iterator[JsonObject]:
-    """As the page's `TABLES` has them; nothing where nothing was triaged. A file that cannot be
-    read is a note."""
-    source = OF_RUN / FINDINGS
-    try:
-        content = read_regular(run / source, BULK)
-        notes = [*lines([orjson.loads(line) for line in content.splitlines()])]
-    except (FileNotFoundError, NotADirectoryError):
-        return
-    except (OSError, UserError, ValueError, KeyError, TypeError, AttributeError) as error:
-        notes = [f"{source} cannot be read ({error}) → `rods triage` writes it again"]
-    if len(notes) > MOST_NOTES:
-        notes[MOST_NOTES:] = [f"and {len(notes) - MOST_NOTES} more"]
-    yield {"title": "Triage", "source": str(source), "rows": [], "notes": notes}
+    """As the page's `TABLES` has them: what the command has found, and what the daemon has; nothing
+    where nothing was triaged. A file that cannot be read is a note."""
+    for title, source in (("Triage", OF_RUN / FINDINGS), ("Triage while idle", Path(TRIAGE))):
+        try:
+            content = read_regular(run / source, BULK)
+            notes = [*lines([orjson.loads(line) for line in content.splitlines()])]
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except (OSError, UserError, ValueError, KeyError, TypeError, AttributeError) as error:
+            notes = [f"{source} cannot be read ({error}) → `rods triage` writes it again"]
+        yield {"title": title, "source": str(source), "rows": [], "notes": notes}
