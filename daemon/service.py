@@ -24,14 +24,15 @@ from rods.composing.records import ComposeError
 from rods.daemon.authors.base import Assignment, Rejection
 from rods.daemon.pipeline import Pipeline
 from rods.daemon.watching import SeedQueue, TrainerLife, Watch
-from rods.daemon.writers import DAEMON_WORK, Writers
-from rods.errors import say
+from rods.daemon.writers import DAEMON_WORK, DaemonWork, Writers
+from rods.errors import RodsError, say
 from rods.gates.similarity import DuplicateIndex, held_out_index
 from rods.logs import log
 from rods.rules.selection import Pick, select
 from rods.rules.zones import TaskSignal
 from rods.tasks import AnyTask
 
+REST = 30.0  # seconds until work beside picks is done again after a job of it failed
 BARREN = 20  # after so many seeds in a row without a variant, a line of the log says so
 Admit = Callable[[AnyTask], list[str]]
 
@@ -55,7 +56,8 @@ class Service:
             run.config, held_out, threads, self.writers.kinds, self.writers.places
         )
         self.generated: list[AnyTask] = []  # variants of the pool; in sync=free of staging, too
-        works = (feature.work(run, self.writers, threads, self) for feature in DAEMON_WORK)
+        self.threads = threads
+        works = (work(self) for work in DAEMON_WORK)
         self.feature_work = [work for work in works if work is not None]  # beside picks
         # jobs of that work, a queue for each feature: few, and never dropped
         self.feature_jobs = [
@@ -83,7 +85,7 @@ class Service:
             async with self.writers:
                 self.run.log_start("daemon", workers=self.writers.workers, **self.writers.known())
                 async with asyncio.TaskGroup() as group:
-                    jobs = map(self._do_feature_jobs, self.feature_jobs)
+                    jobs = map(self._do_feature_jobs, self.feature_work, self.feature_jobs)
                     loops = (self._watch(stop), self._work(), *jobs)
                     tasks = [group.create_task(loop) for loop in loops]
                     await stop.wait()
@@ -117,6 +119,8 @@ class Service:
                     self._resume()
                     first = False
                 for work, jobs in zip(self.feature_work, self.feature_jobs, strict=True):
+                    if time.monotonic() < work.rest_until:
+                        continue
                     for job in await asyncio.to_thread(work.due, self.watch.state):
                         jobs.put_nowait(job)
                 await self._drop_stale()
@@ -273,13 +277,19 @@ class Service:
         self.in_flight -= 1
         self._freed.set()
 
-    async def _do_feature_jobs(self, jobs: asyncio.Queue[Callable[[], Awaitable[None]]]) -> None:
+    async def _do_feature_jobs(
+        self, work: DaemonWork, jobs: asyncio.Queue[Callable[[], Awaitable[None]]]
+    ) -> None:
         """Does the jobs of a feature, one at a time; they take no worker."""
         while True:
             job = await jobs.get()
             self.in_flight += 1
             self.ready += 1
-            await job()
+            try:
+                await job()
+            except RodsError as error:
+                work.rest_until = time.monotonic() + REST
+                log.warning("work beside picks rests", why=str(error))
             self.in_flight -= 1
             self.ready -= 1
 

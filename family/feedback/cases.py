@@ -15,7 +15,7 @@ from rods.buffers.run.run import Run
 from rods.canonical import JsonMapping, JsonObject
 from rods.family.feedback.gates import GroundTruthValues, failing, feedback_faults
 from rods.family.feedback.hints import Approved, ApprovedText, failure_id
-from rods.family.feedback.settings import DROPPED, FEEDBACK, settings_of
+from rods.family.feedback.settings import DROPPED, FEEDBACK, by_agents, settings_of
 
 
 @dataclass(slots=True)
@@ -137,6 +137,11 @@ class FeedbackNotes:
                 self._path / FEEDBACK, 0, f"its texts are not those of version {note['version']}"
             )
         return texts
+
+
+def notes(run: Run, strict: bool) -> FeedbackNotes | None:
+    """What the records that open epochs of a run say."""
+    return FeedbackNotes(run, strict=strict) if by_agents(run.config) else None
 
 
 def check(run: Run, findings: Findings, replay: bool) -> None:

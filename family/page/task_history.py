@@ -2,7 +2,7 @@
 all tasks."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,23 +13,20 @@ import orjson
 
 from rods.buffers.log.record_bytes import Record, group_of
 from rods.buffers.run.runfolder import OBSERVATIONS, POOL, REJECTED, SEEDS, TRACES
-from rods.canonical import JsonMapping, JsonObject
+from rods.canonical import JsonObject
 from rods.console.progress import progress_moments
 from rods.errors import UserError
 from rods.extension import Door
 from rods.family.page.columns import Columns
 from rods.family.page.follower import UNKNOWN, Follower
-from rods.files import unpacked_lines
+from rods.files import BULK, read_regular, unpacked_lines
 from rods.rules.tracker import Window
 from rods.tasks import TASK_TYPES, AnyTask
 from rods.turn_statistics import dynamics
 
-# tables of files of its own in a run's folder, which stand beside those of other runs (004: what
-# policies make of benchmarks): each with a `title`, by which they find together, the file that is
-# its `source`, sentences as `notes`, of which a task has those that name it, and `rows` with a
-# `name` and estimates of `start`, `end` and `difference` (rods.evaluation.scoring.Estimate).
-# Bounded, whatever lies there; a file that cannot be read is a note
-TABLES: Door[Callable[[Path], Iterable[JsonMapping]]] = Door("tables")
+# patterns of files in a run's folder in which a feature says something of tasks: JSON lines, each
+# with a `task`, `what` is the matter, and `evidence`, texts
+FINDINGS: Door[tuple[str, ...]] = Door("findings")
 SAID = 300  # characters of what a failed candidate came to
 # What a decision's record says besides its kind and place.
 FACTS = (
@@ -61,6 +58,23 @@ class TaskHistory:
             "ancestry": [task.id for task in self.ancestry],
             "windows": [window.as_json() for window in self.windows],
         }
+
+
+def findings(run: Path) -> Iterator[JsonObject]:
+    """What features say of tasks, as `rods.family.page.views.TABLES` has it, a table each file:
+    how many tasks are what, then each."""
+    for file in (file for patterns in FINDINGS for one in patterns for file in run.glob(one)):
+        try:
+            lines = [orjson.loads(line) for line in read_regular(file, BULK).splitlines()]
+            counts = Counter(line["what"] for line in lines).most_common()
+            notes = [f"{count:6} {what}" for what, count in counts]
+            for line in lines:
+                seen = "; ".join(line["evidence"])[:SAID]
+                notes.append(f"{line['task']} {line['what']}" + f" ({seen})" * bool(seen))
+        except (OSError, UserError, ValueError, KeyError, TypeError) as error:
+            notes = [f"it cannot be read ({error})"]
+        source = str(file.relative_to(run))
+        yield {"title": source, "source": source, "rows": [], "notes": notes}
 
 
 def task_list(follower: Follower) -> list[JsonObject]:
@@ -106,9 +120,8 @@ def task_history(follower: Follower, prefix: str) -> TaskHistory:
             _history(follower, number, groups),
             _labels(task, groups),
             [
-                f"{table['title']}: {note}"
-                for tables in TABLES
-                for table in tables(follower.path)
+                f"{table['source']}: {note}"
+                for table in findings(follower.path)
                 for note in table["notes"]
                 if task.id in note
             ],

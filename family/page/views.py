@@ -4,7 +4,7 @@ A cursor (`after`) is `ATTEMPT.SEQ`; docs/decisions/page.md says of which log. A
 whatever the history.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import asdict
 from functools import lru_cache
@@ -16,15 +16,16 @@ from numpy.typing import NDArray
 
 from rods.buffers.log.parts import Lookup
 from rods.buffers.run.runfolder import EVALUATION, REJECTED
-from rods.canonical import JsonObject, only
+from rods.canonical import JsonMapping, JsonObject, only
 from rods.console.events import PROCESSES, Events
 from rods.console.progress import Progress
 from rods.errors import UserError, plain
 from rods.evaluation.heldout import scored
+from rods.extension import Door
 from rods.family.page.columns import Columns, thinned
 from rods.family.page.follower import COUNTS, DECISIONS, DYNAMICS, Follower
 from rods.family.page.report import report
-from rods.family.page.task_history import TABLES, kept_rollouts, task_history
+from rods.family.page.task_history import findings, kept_rollouts, task_history
 from rods.faults import LABELS, Gate
 from rods.rules.zones import ZONES
 
@@ -316,6 +317,14 @@ def funnel(follower: Follower, query: Query) -> JsonObject:
     }
 
 
+# tables of files of its own in a run's folder, which stand beside those of other runs (004: what
+# policies make of benchmarks): each with a `title`, by which they find together, the file that is
+# its `source`, sentences as `notes`, and `rows` with a `name` and estimates of `start`, `end` and
+# `difference` (rods.evaluation.scoring.Estimate). Bounded, whatever lies there; a file that cannot
+# be read is a note
+TABLES: Door[Callable[[Path], Iterable[JsonMapping]]] = Door("tables")
+
+
 def compare(follower: Follower, query: Query) -> JsonObject:
     """The held-out scores of a run, where `rods trainer score` has made them, and the tables of
     features."""
@@ -324,7 +333,7 @@ def compare(follower: Follower, query: Query) -> JsonObject:
         "heldout": scored(follower.path),
         "tables": [
             {**table, "notes": table["notes"][:PAGE]}
-            for tables in TABLES
+            for tables in (*TABLES, findings)
             for table in tables(follower.path)
         ],
     }

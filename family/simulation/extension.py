@@ -2,7 +2,6 @@
 of a step."""
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from rods.errors import UserError
@@ -10,13 +9,10 @@ from rods.family.simulation.settings import DRAWN, DifficultyRules, SimulationSe
 from rods.functions import late
 
 if TYPE_CHECKING:
-    from rods.buffers.run.heartbeat import Heartbeat
-    from rods.buffers.run.run import Run
     from rods.config import Config
     from rods.environments.base import Environment
     from rods.environments.loading import Environments
     from rods.family.provides import Provides
-    from rods.family.simulation.difficulty import Difficulty
     from rods.tasks import AnyTask
 
 
@@ -69,20 +65,6 @@ def _environments(config: "Config", environments: "Environments") -> "Sequence[E
     return [drawn_from(config.source.repository, environments)]
 
 
-def _fold(config: "Config") -> "Difficulty | None":
-    from rods.family.simulation.difficulty import Difficulty
-
-    return Difficulty(config.difficulty) if config.source.drawn else None
-
-
-def _playing(
-    run: "Run", process: str, heartbeat: "Heartbeat | None"
-) -> AbstractContextManager[None]:
-    from rods.family.simulation.players import simulation_of
-
-    return simulation_of(run.players).opened(run, process, heartbeat)
-
-
 def _difficulty(task: "AnyTask") -> float | None:
     from rods.family.simulation.difficulty import share
 
@@ -96,9 +78,9 @@ PROVIDES: "Provides" = {
     "difficulties": _difficulty,
     "drawn_slots": DRAWN_SLOTS,
     "players": late("rods.family.simulation.players:SimulationPlayer"),
-    "playing": _playing,
+    "playing": late("rods.family.simulation.players:playing"),
     "run_environments": _environments,
-    "step_folds": _fold,
+    "step_folds": late("rods.family.simulation.difficulty:fold"),
     "task_sources": late("rods.family.simulation.source:DrawnSource"),
     "sections": {
         "source": TaskSource(),

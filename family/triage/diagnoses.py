@@ -71,11 +71,12 @@ def conclusion(executed: Executed, played: Mapping[int, Played]) -> JsonObject:
     """The part of the finding that follows from the rest."""
     rung = solved_at(played)
     diagnosis, what, evidence = _diagnosed(executed, played, rung)
+    at = f" at rung {rung}" * (diagnosis == "teachable")
     return {
         "diagnosis": diagnosis,
         "fault": diagnosis in FAULTY,
         **present(rung=rung),
-        "what": what,
+        "what": f"{diagnosis}{at}: {what}",
         "evidence": [*map(str, evidence)],
     }
 

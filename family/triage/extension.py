@@ -1,7 +1,7 @@
 """What triage adds to the core: a verb, the same in the daemon while it is idle, with a log, and
 what was found, for the page and `rods inspect`."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rods.functions import late
 from rods.section import Count, Section
@@ -24,31 +24,14 @@ class TriageSettings(Section):
     samples: Count = 4  # rollouts of a task at each rung
 
 
-class TriageBeside:
-    """As `rods.daemon.writers.WorkBeside` has it."""
-
-    work = staticmethod(late(f"{WHILE_IDLE}:work"))
-
-    def asks(self, config: Any) -> bool:
-        return False  # the process that triages has a client of its own
-
-
 PROVIDES: "Provides" = {
     "audits": late(f"{WHILE_IDLE}:audit"),
-    "daemon_work": TriageBeside(),
+    "daemon_work": late(f"{WHILE_IDLE}:work"),
+    "findings": (TRIAGE, "eval/triage/findings.jsonl"),
     "logs": (TRIAGE,),
     "operation": {"triage": TriageSettings()},
     "record_keys": {"triaged": ("task", "epoch")},
-    "record_shapes": {
-        "triaged": {
-            **dict.fromkeys(("task", "diagnosis", "what"), "text"),
-            "epoch": "count",
-            "evidence": ["text"],
-            "executed": {"ambiguous": ["object"]},
-            "played": {"*": "object"},
-        }
-    },
-    "tables": late("rods.family.triage.findings:tables"),
+    "record_shapes": {"triaged": {"task": "text", "epoch": "count"}},
     "verbs": {
         "triage": (
             "rods.family.triage.verbs:triage",

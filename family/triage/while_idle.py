@@ -7,9 +7,7 @@ import asyncio
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Executor
 from functools import partial
 
 import orjson
@@ -23,74 +21,62 @@ from rods.buffers.run.runfolder import EVALUATION, POOL
 from rods.buffers.state import RunState
 from rods.canonical import content_id
 from rods.console.verbs.up import LIBC, PR_SET_PDEATHSIG
-from rods.daemon.writers import Beside, DaemonWork, Writers
+from rods.daemon.writers import Beside, DaemonWork
+from rods.errors import InfrastructureError
 from rods.family.triage.diagnoses import Played, conclusion
 from rods.family.triage.executed import Executed
 from rods.family.triage.extension import TRIAGE
 from rods.faults import Reason
-from rods.logs import log
 from rods.rules.retirement import TOO_HARD
 
-REST = 30.0  # seconds until anything is triaged again after a triage failed
 
-
-def work(run: Run, writers: Writers, threads: Executor, daemon: Beside) -> "TriageWhileIdle | None":
-    """What a daemon of this run does."""
-    return TriageWhileIdle(run, daemon) if run.config.operation.triage.while_idle else None
+def work(daemon: Beside) -> "TriageWhileIdle | None":
+    """What a daemon does."""
+    return TriageWhileIdle(daemon) if daemon.run.config.operation.triage.while_idle else None
 
 
 class TriageWhileIdle(DaemonWork):
-    """One task at a time, those first of which the fewest triages failed."""
+    """One task at a time."""
 
-    def __init__(self, run: Run, daemon: Beside) -> None:
-        self._run = run
+    def __init__(self, daemon: Beside) -> None:
         self._daemon = daemon
-        self._log = LogWriter(run.path / TRIAGE)
-        self._done = {(entry["task"], entry["epoch"]) for entry in read(run.path / TRIAGE)}
-        self._failed: list[tuple[str, int]] = []
-        self._rest_until = 0.0
-
-    @property
-    def written(self) -> int:
-        return self._log.seq
+        path = daemon.run.path / TRIAGE
+        self._log = LogWriter(path)
+        self._done = {(entry["task"], entry["epoch"]) for entry in read(path)}
 
     def close(self) -> None:
         self._log.close()
 
     def due(self, state: RunState) -> list[Callable[[], Awaitable[None]]]:
-        if not self._daemon.idle or time.monotonic() < self._rest_until:
+        if not self._daemon.idle:
             return []
         retired = {(one.member.task_id, one.epoch) for one in state.pool.too_hard} - self._done
-        return [partial(self._triage, *key) for key in sorted(retired, key=self._failed.count)[:1]]
+        return [partial(self._triage, *key) for key in sorted(retired)[:1]]
 
     async def _triage(self, task: str, epoch: int) -> None:
-        settings = self._run.config.operation.triage
+        run = self._daemon.run
+        settings = run.config.operation.triage
         policy = settings.policy
         samples = str(settings.samples if policy else 0)
         # another policy plays in another folder
         folder = f"triage_{content_id([task, epoch, samples, *policy])}"
-        command = ["-m", "rods.console", "triage", self._run.path, "--task", task, "--json"]
-        command += ["--samples", samples, "--out", self._run.path / EVALUATION / folder]
+        command = ["-m", "rods.console", "triage", run.path, "--task", task, "--json"]
+        command += ["--samples", samples, "--out", run.path / EVALUATION / folder]
         triage = partial(
             subprocess.run,
             [sys.executable, *command, "--", *policy],
-            stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             preexec_fn=partial(LIBC.prctl, PR_SET_PDEATHSIG, signal.SIGKILL),
         )
         child: subprocess.CompletedProcess[str] = await asyncio.to_thread(triage)
         if child.returncode:
-            self._failed.append((task, epoch))
-            self._rest_until = time.monotonic() + REST
-            log.warning("no triage for now", task=task, why=child.stderr)
-            return
+            raise InfrastructureError(f"no triage of {task}: {child.stderr}")
         self._done.add((task, epoch))
-        await asyncio.to_thread(self._run.sync, self._run.pool_log)
+        await asyncio.to_thread(run.sync, run.pool_log)
         for finding in orjson.loads(child.stdout)["findings"]:  # none of an open task
             entry = record("triaged", epoch=epoch, policy=policy, **finding, time=now())
             await asyncio.to_thread(self._log.append, [entry])
-            log.info("triaged", task=task, diagnosis=finding["diagnosis"])
 
 
 def audit(run: Run, findings: Findings, replay: bool) -> None:
@@ -112,7 +98,7 @@ def audit(run: Run, findings: Findings, replay: bool) -> None:
             executed = Executed(**{**shown, "ambiguous": ambiguous})
             played = {int(rung): Played(**at) for rung, at in entry["played"].items()}
             follows = conclusion(executed, played)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, LookupError, AttributeError) as error:
             follows = {"diagnosis": error}
         for name, value in follows.items():
             if entry.get(name) != value:

@@ -18,7 +18,6 @@ from rods.console.main import run as rods
 from rods.dialects import Message
 from rods.errors import EXIT_USER
 from rods.family.triage.extension import TRIAGE
-from rods.family.triage.findings import tables
 from rods.observations import Group, Role, Rollout
 from rods.tasks import Task
 from tests.daemon.runs import Daemon, Trainer, make_run, until
@@ -63,6 +62,7 @@ def found(path: Path) -> list[Record]:
 
 @pytest.mark.slow
 @pytest.mark.needs("benchmarks")
+@pytest.mark.needs("page")
 def test_a_daemon_that_was_killed_goes_on_with_its_triage_and_every_finding_is_derived(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -103,10 +103,8 @@ def test_a_daemon_that_was_killed_goes_on_with_its_triage_and_every_finding_is_d
     assert report.problems == [] and report.counts["tasks triaged"] == len(retired)
     capsys.readouterr()
     rods(["inspect", str(path), retired[0].id])
-    said = f"Triage while idle: {retired[0].id} teachable at rung 1"
+    said = f"triage.jsonl: {retired[0].id} teachable at rung 1"
     assert said in capsys.readouterr().out
-    [table] = tables(path)
-    assert table["source"] == TRIAGE and len(table["notes"]) > len(retired)
     forge(path, diagnosis="broken")
     assert "its diagnosis is not what follows: teachable" in problems(path)
     forge(path, executed={**findings[retired[0].id]["executed"], "broken": ["x"]})
