@@ -24,14 +24,15 @@ from rods.composing.records import ComposeError
 from rods.daemon.authors.base import Assignment, Rejection
 from rods.daemon.pipeline import Pipeline
 from rods.daemon.watching import SeedQueue, TrainerLife, Watch
-from rods.daemon.writers import DAEMON_WORK, Writers
-from rods.errors import say
+from rods.daemon.writers import DAEMON_WORK, DaemonWork, Writers
+from rods.errors import RodsError, say
 from rods.gates.similarity import DuplicateIndex, held_out_index
 from rods.logs import log
 from rods.rules.selection import Pick, select
 from rods.rules.zones import TaskSignal
 from rods.tasks import AnyTask
 
+REST = 30.0  # seconds until work beside picks is done again after a job of it failed
 BARREN = 20  # after so many seeds in a row without a variant, a line of the log says so
 Admit = Callable[[AnyTask], list[str]]
 
@@ -55,19 +56,19 @@ class Service:
             run.config, held_out, threads, self.writers.kinds, self.writers.places
         )
         self.generated: list[AnyTask] = []  # variants of the pool; in sync=free of staging, too
-        works = (
-            feature.work(run, self.writers, threads, lambda: [*run.tasks, *self.generated])
-            for feature in DAEMON_WORK
-        )
+        self.threads = threads
+        works = (work(self) for work in DAEMON_WORK)
         self.feature_work = [work for work in works if work is not None]  # beside picks
-        # jobs of that work: few, soon done, and never dropped
-        self.feature_jobs = asyncio.Queue[Callable[[], Awaitable[None]]]()
+        # jobs of that work, a queue for each feature: few, and never dropped
+        self.feature_jobs = [
+            asyncio.Queue[Callable[[], Awaitable[None]]]() for _ in self.feature_work
+        ]
         self.life = TrainerLife(run.path)
         # held while the watch reads on, so that nobody sees a pool half folded
         self.reading = asyncio.Lock()
         self.in_flight = 0
-        # picks in flight that need no worker any more: their records wait for those of earlier
-        # picks
+        # what of it takes no worker: jobs beside picks, and picks whose records wait for those of
+        # earlier ones
         self.ready = 0
         # the most variants that picks may still bring: the unfinished ones of the last look, and
         # those made since
@@ -84,7 +85,8 @@ class Service:
             async with self.writers:
                 self.run.log_start("daemon", workers=self.writers.workers, **self.writers.known())
                 async with asyncio.TaskGroup() as group:
-                    loops = (self._watch(stop), self._do_feature_jobs(), self._work())
+                    jobs = map(self._do_feature_jobs, self.feature_work, self.feature_jobs)
+                    loops = (self._watch(stop), self._work(), *jobs)
                     tasks = [group.create_task(loop) for loop in loops]
                     await stop.wait()
                     for task in tasks:
@@ -116,9 +118,11 @@ class Service:
                 if first:
                     self._resume()
                     first = False
-                for work in self.feature_work:
+                for work, jobs in zip(self.feature_work, self.feature_jobs, strict=True):
+                    if time.monotonic() < work.rest_until:
+                        continue
                     for job in await asyncio.to_thread(work.due, self.watch.state):
-                        self.feature_jobs.put_nowait(job)
+                        jobs.put_nowait(job)
                 await self._drop_stale()
                 await self._consider()
             if self.finished and not reported:
@@ -128,12 +132,7 @@ class Service:
             reported = self.finished
             self._beat()
             idle = self.config.operation.idle_exit_seconds
-            if (
-                idle
-                and not self.waiting
-                and not self.in_flight
-                and await self.life.gone_for(self.watch.newest) > idle
-            ):
+            if idle and self.idle and await self.life.gone_for(self.watch.newest) > idle:
                 log.info("no living trainer", seconds=idle)
                 stop.set()
             await asyncio.sleep(self.config.operation.poll_seconds)
@@ -202,14 +201,21 @@ class Service:
     @property
     def waiting(self) -> int:
         """Picks and jobs that nobody has begun."""
-        return len(self.queue) + self.feature_jobs.qsize()
+        return len(self.queue) + sum(jobs.qsize() for jobs in self.feature_jobs)
+
+    @property
+    def idle(self) -> bool:
+        return not self.waiting and not self.in_flight
+
+    def tasks(self) -> list[AnyTask]:
+        return [*self.run.tasks, *self.generated]
 
     @property
     def finished(self) -> bool:
         """Whether the trainer has taken (in lockstep: this has considered) the last step, and all
         that was picked is done."""
         last = self.log.state.last_considered if self.lockstep else self.watch.newest
-        return last >= self.config.training.steps and not self.waiting and not self.in_flight
+        return last >= self.config.training.steps and self.idle
 
     def _beat(self) -> None:
         written = self.log.written + sum(work.written for work in self.feature_work)
@@ -226,7 +232,7 @@ class Service:
         )
 
     def _state(self) -> str:
-        if self.in_flight or self.waiting:
+        if not self.idle:
             return "no endpoint answers" if self.writers.cut_off else "working"
         if self.finished:
             return "run finished"
@@ -271,14 +277,21 @@ class Service:
         self.in_flight -= 1
         self._freed.set()
 
-    async def _do_feature_jobs(self) -> None:
-        """Does the jobs beside picks, one at a time, and waits for no worker."""
+    async def _do_feature_jobs(
+        self, work: DaemonWork, jobs: asyncio.Queue[Callable[[], Awaitable[None]]]
+    ) -> None:
+        """Does the jobs of a feature, one at a time; they take no worker."""
         while True:
-            job = await self.feature_jobs.get()
+            job = await jobs.get()
             self.in_flight += 1
-            await job()
+            self.ready += 1
+            try:
+                await job()
+            except RodsError as error:
+                work.rest_until = time.monotonic() + REST
+                log.warning("work beside picks rests", why=str(error))
             self.in_flight -= 1
-            self._freed.set()
+            self.ready -= 1
 
     async def _write(
         self,

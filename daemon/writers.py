@@ -5,19 +5,20 @@ With `pipeline.author = "llm"` this holds the client, the budget, and the log of
 has an account and one backbone (endpoint), drawn by weight under a key of its own, so that a
 restart draws the same one."""
 
+import math
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any, Protocol, Self
 
+from rods.buffers.daemon_log import DaemonLog
 from rods.buffers.run.creation import models_write
 from rods.buffers.run.run import Run
 from rods.buffers.state import RunState
 from rods.buffers.usage import UsageLog
 from rods.canonical import JsonObject, keyed_random
 from rods.composing.records import ComposeError
-from rods.config import Config
 from rods.daemon.authors.base import Asking, StagedAuthor, TaskKind
 from rods.daemon.authors.llm import LLMAuthor, prompt_hashes
 from rods.daemon.authors.llm.questions import Asker
@@ -34,43 +35,48 @@ from rods.tasks import AnyTask, OpenTask
 KINDS: Door[Callable[[], TaskKind[OpenTask]]] = Door("kinds")  # (003)
 
 
-class DaemonWork(Protocol):
-    """Jobs that a daemon does beside picks, one at a time; they wait for no worker."""
+class DaemonWork:
+    """Jobs that a daemon does beside picks, those of a feature one at a time; they take no
+    worker."""
+
+    # the earliest step at which something became due that is not done yet; infinite where all is,
+    # or nothing waits for it
+    open_at = math.inf
+    # by the monotonic clock: nothing is handed out before, since a job has failed
+    rest_until = 0.0
 
     @property
     def written(self) -> int:
         """Records on its logs: a number that grows whenever work gets done."""
-
-    # the earliest step at which something became due that is not done yet; infinite where all is
-    open_at: float
+        return 0
 
     def due(self, state: RunState) -> Sequence[Callable[[], Awaitable[None]]]:
-        """The jobs due by `state` and not handed out yet; called in a thread. An infrastructure
-        failure ends a job without harm: it is due again."""
+        """The jobs due by `state` and not handed out yet; called in a thread. An error of ours ends
+        a job without harm: it is due again."""
+        raise NotImplementedError
 
     def close(self) -> None:
         """Closes its logs."""
 
 
-class WorkBeside(Protocol):
-    """Work of a feature in the daemon."""
+class Beside(Protocol):
+    """The daemon, as work beside picks sees it."""
 
-    def asks(self, config: Config) -> bool:
-        """Whether language models are asked beside those that write variants and those that
-        play."""
+    run: Run
+    writers: "Writers"
+    threads: Executor
+    log: DaemonLog
 
-    def work(
-        self,
-        run: Run,
-        writers: "Writers",
-        threads: Executor,
-        tasks: Callable[[], Sequence[AnyTask]],
-    ) -> DaemonWork | None:
-        """What a daemon of this run does; None: nothing. `tasks`: all that are given or in the
-        pool."""
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is in flight, and nothing waits."""
+
+    def tasks(self) -> Sequence[AnyTask]:
+        """All that are given or in the pool."""
 
 
-DAEMON_WORK: Door[WorkBeside] = Door("daemon_work")  # (000)
+# what a daemon does beside picks; None: nothing (000)
+DAEMON_WORK: Door[Callable[[Beside], DaemonWork | None]] = Door("daemon_work")
 
 
 def kinds_of() -> tuple[TaskKind[Any], ...]:
@@ -88,9 +94,7 @@ class Writers:
         self._threads = threads
         self.config = run.config
         self.by_model = models_write(run.config)
-        asks = any(work.asks(run.config) for work in DAEMON_WORK)
-        # there is somebody to ask
-        self.able = (asks or self.by_model) and bool(run.config.operation.endpoints)
+        self.able = self.by_model  # there is somebody to ask; work beside picks may want it, too
         self._open = AsyncExitStack()
         self._usage: UsageLog | None = None
         self._client: Client | None = None

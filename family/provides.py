@@ -18,7 +18,7 @@ from rods.canonical import Json, JsonMapping
 from rods.config import Config, DrawnSlots, Section
 from rods.console.progress import Components
 from rods.daemon.authors.base import TaskKind
-from rods.daemon.writers import WorkBeside
+from rods.daemon.writers import Beside, DaemonWork
 from rods.environments.base import Environment
 from rods.environments.loading import Environments
 from rods.episode.engine import Trace
@@ -37,12 +37,13 @@ class Provides(TypedDict, total=False):
     computes: Mapping[str, str]
     config_checks: Callable[[Config], None]
     curriculum: type[Section]
-    daemon_work: WorkBeside
+    daemon_work: Callable[[Beside], DaemonWork | None]
     difficulties: Callable[[AnyTask], float | None]
     drawn_slots: DrawnSlots
     episode_fields: Callable[[Trace, Config, int], JsonMapping]
     epoch_fields: Mapping[str, Shape | str]
     epoch_notes: Callable[[Run, bool], EpochNotes | None]
+    findings: tuple[str, ...]
     guarded: Callable[[Config], Sequence[AnyTask]]
     interfaces: InterfaceLayer
     kinds: Callable[[], TaskKind[OpenTask]]

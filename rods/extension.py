@@ -20,9 +20,9 @@ FAMILY = "rods.family"
 GROUP = "rods_extensions"  # of entry points, for extensions that come with other packages
 NAMES = """
 audits components computes config_checks curriculum daemon_work difficulties drawn_slots
-episode_fields epoch_fields epoch_notes guarded interfaces kinds logs open_tasks operation players
-playing record_keys record_shapes rollout_fields run_environments sections stage stand_ins
-step_fields step_folds tables task_sources training_verbs verbs
+episode_fields epoch_fields epoch_notes findings guarded interfaces kinds logs open_tasks
+operation players playing record_keys record_shapes rollout_fields run_environments sections stage
+stand_ins step_fields step_folds tables task_sources training_verbs verbs
 """
 DOORS = frozenset(NAMES.split())
 T = TypeVar("T")

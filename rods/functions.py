@@ -47,6 +47,11 @@ def named_function(name: str, *, where: str, source: str | None = None) -> Any:
     return getattr(module, function_name)
 
 
+def late(name: str) -> Any:
+    """The function that `name` stands for, whose module is imported when it is called."""
+    return lambda *given: named_function(name, where="an extension")(*given)
+
+
 def _run(file: Path, source: str | None) -> ModuleType:
     """The module in `file`, or of its text, run once a process. It is known by its whole path."""
     file = file.absolute()

@@ -4,11 +4,16 @@ lines and of what is there already, and a verdict for each."""
 import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Literal
 
+import orjson
+
+from rods.buffers.log.disk import replace as replace_file
+from rods.buffers.run.run import Run
+from rods.buffers.run.runfolder import EVALUATION
 from rods.canonical import JsonObject
 from rods.config import Config
 from rods.daemon.attempt_worker import AttemptWorker
@@ -22,6 +27,8 @@ from rods.gates.similarity import DuplicateIndex, held_out_index
 from rods.tasks import AnyTask
 from rods.worlds.checking.task_files import record_faults, task_records
 
+OF_RUN = Path(EVALUATION) / "admit"
+VERDICTS = ".verdicts.jsonl"
 TOGETHER = 256  # lines that workers have at a time
 JUDGE = f"{judge.__module__}:{judge.__name__}"
 
@@ -77,6 +84,7 @@ class Admitting:
     folder: Path
     environment: Environment
     given: Sequence[AnyTask]
+    run: Run | None = None  # that they are to join
 
     def read(self, file: Path) -> Iterator[Line]:
         """The lines of a file with the tasks that they make. Raises UserError where it cannot be
@@ -103,9 +111,29 @@ class Admitting:
                 await asyncio.gather(*(self._judge(line, worker) for line in together))
                 done += together
         for line in done:
+            if self.run and line.task and line.task.split != "train":
+                line.reasons["split"] = [Reason(f"it is held out: {line.task.split}")]
             if line.task and self.config.gates.duplicates and line.verdict == "accepted":
                 line.reasons["duplicates"] = [*map(Reason, neighbours.admit(line.task))]
         return done
+
+    def keep(self, lines: Sequence[Line], target: Path) -> None:
+        """Writes the verdicts; of what is to join a run in its folder, too."""
+        verdicts = b"".join(orjson.dumps(line.as_json()) + b"\n" for line in lines)
+        if self.run:
+            folder = self.run.path / OF_RUN
+            folder.mkdir(parents=True, exist_ok=True)
+            replace_file(folder / target.name, verdicts)
+        replace_file(target, verdicts)
+
+    def owned(self, lines: Sequence[Line], whose: str) -> list[AnyTask]:
+        """What is accepted, with whose it is."""
+        about = {"generation": 1, "model": whose, "whose": whose}
+        return [
+            replace(task, provenance={**task.provenance, **about, "root": task.id})
+            for line in lines
+            if (task := line.task) and line.verdict == "accepted"
+        ]
 
     async def _judge(self, line: Line, worker: Compute | AttemptWorker) -> None:
         task = line.task

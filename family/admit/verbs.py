@@ -3,14 +3,10 @@
 import asyncio
 from collections import Counter
 from contextlib import closing, suppress
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
-import orjson
-
 from rods.buffers.daemon_log import DaemonLog
-from rods.buffers.log.disk import replace as replace_file
 from rods.buffers.run.run import Run, guarded_by
 from rods.buffers.state import read_state
 from rods.commands import Json
@@ -21,7 +17,7 @@ from rods.environments import registry
 from rods.environments.base import Environment
 from rods.environments.loading import Environments
 from rods.errors import EXIT_FAILED, EXIT_OK, UserError
-from rods.family.admit.admitting import Admitting
+from rods.family.admit.admitting import VERDICTS, Admitting
 from rods.faults import Reason
 from rods.tasks import AnyTask, Task, write_task_file
 from rods.worlds.checking.environments import check_environment
@@ -65,7 +61,7 @@ def admit(
         unchecked: Do not probe the world first; worlds that come with this package are never.
         trust: Run the code or the command of the world unconfined, whoever wrote it.
     """
-    target = out or tasks.parent / f"{tasks.stem}.verdicts.jsonl"
+    target = out or tasks.parent / f"{tasks.stem}{VERDICTS}"
     files = [path.resolve() for path in (tasks, target, accepted) if path]
     for number, path in enumerate(files):
         if path in files[:number]:
@@ -77,19 +73,19 @@ def admit(
     settings = (
         run.config if run else read_config(config) if config else Config(data=Data(tasks="none"))
     )
-    settings = _with_workers(settings, world, trust)
+    settings = with_workers(settings, world, trust)
     folder = run.path if run else tasks.parent
     twins = Twins()
     with Environments(settings.operation.sandbox, folder, trust=trust) as environments:
         environment = environments.load(world)
         given = [task for name in against or () for task in given_tasks(name, Path())]
         if run:
-            given += _of_run(run, environment)
+            given += of_run(run, environment)
         elif config:
             ours = load_tasks(settings.data, config.parent, train_needed=False)
             given += [*ours, *guarded_by(settings)]
         faults = list[Reason]()
-        gate = Admitting(settings, folder, environment, given)
+        gate = Admitting(settings, folder, environment, given, run)
         if not unchecked and world not in registry.environments():
             own = (line.task for line in gate.read(tasks) if isinstance(line.task, Task))
             report = check_environment(world, environments, islice(own, SAMPLE))
@@ -99,28 +95,19 @@ def admit(
             raise UserError("holds no task", where=tasks, remedy="write one JSON object a line")
         for line in lines:
             line.reasons |= {"world": faults} if faults else {}
-            if run and line.task and line.task.split != "train":
-                line.reasons["split"] = [Reason(f"it is held out: {line.task.split}")]
         good = [line for line in lines if line.verdict == "accepted"]
         for line in good[:SAMPLE]:
             with suppress(Exception):  # what a world raises, its verdicts say
                 if isinstance(line.task, Task):
                     twins.look(environment, line.task, f"line {line.number}")
-    replace_file(target, b"".join(orjson.dumps(line.as_json()) + b"\n" for line in lines))
     whose = whose or tasks.name
-    about = {"generation": 1, "model": whose, "whose": whose}
-    owned = [
-        replace(task, provenance={**task.provenance, **about, "root": task.id})
-        for line in good
-        if (task := line.task)
-    ]
+    gate.keep(lines, target)
+    owned = gate.owned(lines, whose)
     if accepted:
         write_task_file(owned, accepted)
     if run:
         with closing(DaemonLog(run)) as log:
-            # others may have staged the same since these were judged
-            staged = {task.id for task in _of_run(run, environment)}
-            log.admitted(whose, [task for task in owned if task.id not in staged])
+            asyncio.run(log.admitted(whose, owned))
     verdicts = Counter(line.verdict for line in lines)
     kinds = Counter(f"{line.verdict}: {kind}" for line in lines for kind in line.kinds)
     notes = twins.notes()
@@ -134,7 +121,7 @@ def admit(
     return EXIT_OK if len(good) == len(lines) else EXIT_FAILED
 
 
-def _with_workers(config: Config, world: str, trust: bool) -> Config:
+def with_workers(config: Config, world: str, trust: bool) -> Config:
     """`config` with judges in processes, and a world of Python code confined in them."""
     operation = config.operation
     sandbox = operation.sandbox
@@ -145,13 +132,14 @@ def _with_workers(config: Config, world: str, trust: bool) -> Config:
     return config.model_copy(update={"operation": operation})
 
 
-def _of_run(run: Run, environment: Environment) -> list[AnyTask]:
+def of_run(run: Run, environment: Environment) -> list[AnyTask]:
     """What a run has, or may not repeat. Raises RefusedError where it takes no task of this
     world."""
+    remedy = "leave out --into, or operation.admit"
     if run.manifest["environments"].get(environment.name) != environment.hash:
-        raise run.refused(f"{environment.name} is none of its worlds", "leave --into out")
+        raise run.refused(f"{environment.name} is none of its worlds", remedy)
     if run.config.pool.static:
-        raise run.refused("its pool is static: nothing joins it", "leave --into out")
+        raise run.refused("its pool is static: nothing joins it", remedy)
     state = read_state(run)
     staged = state.staging.candidates(state.staging.seq, by_pick=False)
     return [

@@ -1,12 +1,11 @@
 """What benchmarks add to the core: a program, their items as tasks that training must not repeat,
 and a suite's table for the page."""
 
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from rods.canonical import JsonMapping
 from rods.environments.registry import declared
+from rods.functions import late
 from rods.section import Section
 
 if TYPE_CHECKING:
@@ -36,15 +35,9 @@ def _guarded(config: "Config") -> "Sequence[AnyTask]":
     return [task for benchmark in benchmarks for task in guarded(benchmark)]
 
 
-def _tables(run: Path) -> "Iterable[JsonMapping]":
-    from rods.family.benchmarks.table import tables
-
-    return tables(run)
-
-
 PROVIDES: "Provides" = {
     "guarded": _guarded,
-    "tables": _tables,
+    "tables": late(f"{FOLDER}.table:tables"),
     "sections": {"benchmarks": BenchmarkSettings()},
     "verbs": {
         "eval": (

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rods.family.environments.settings import WriterRoles, Writing
+from rods.functions import late
 
 if TYPE_CHECKING:
     from rods.calls import Call
-    from rods.daemon.authors.base import TaskKind
     from rods.environments.base import Environment
     from rods.family.provides import Provides
     from rods.faults import Reason
-    from rods.tasks import AnyTask, OpenTask
+    from rods.tasks import AnyTask
 
 
 class Scenarios:
@@ -32,14 +32,8 @@ class Scenarios:
         return int(task.provenance.get("guards", 0))
 
 
-def _kind() -> "TaskKind[OpenTask]":
-    from rods.family.environments.kind import ScenarioKind
-
-    return ScenarioKind()
-
-
 PROVIDES: "Provides" = {
-    "kinds": _kind,
+    "kinds": late("rods.family.environments.kind:ScenarioKind"),
     "open_tasks": Scenarios(),
     "operation": {"writing": Writing(), "writers": WriterRoles()},
     "verbs": {

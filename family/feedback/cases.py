@@ -15,7 +15,7 @@ from rods.buffers.run.run import Run
 from rods.canonical import JsonMapping, JsonObject
 from rods.family.feedback.gates import GroundTruthValues, failing, feedback_faults
 from rods.family.feedback.hints import Approved, ApprovedText, failure_id
-from rods.family.feedback.settings import DROPPED, FEEDBACK, settings_of
+from rods.family.feedback.settings import DROPPED, FEEDBACK, by_agents, settings_of
 
 
 @dataclass(slots=True)
@@ -139,7 +139,12 @@ class FeedbackNotes:
         return texts
 
 
-def check(run: Run, findings: Findings, *, replay: bool) -> None:
+def notes(run: Run, strict: bool) -> FeedbackNotes | None:
+    """What the records that open epochs of a run say."""
+    return FeedbackNotes(run, strict=strict) if by_agents(run.config) else None
+
+
+def check(run: Run, findings: Findings, replay: bool) -> None:
     """Whether every question about a failure had its turn, every answer follows its question, and
     every text its verdicts; with `replay` also whether the texts keep to the gates, beside the
     given tasks."""

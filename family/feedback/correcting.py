@@ -9,7 +9,6 @@ import math
 import random
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
@@ -22,30 +21,27 @@ from rods.analysis.containment import stems
 from rods.asking import Question, read_forms
 from rods.buffers.log.record_bytes import quarantine, record
 from rods.buffers.log.writer import LogWriter
-from rods.buffers.run.run import Run
 from rods.buffers.state import RunState
 from rods.canonical import JsonObject, frozen, keyed_random, only
 from rods.composing.records import ComposeError
 from rods.daemon.authors.base import in_thread
 from rods.daemon.authors.llm import showing
 from rods.daemon.authors.llm.questions import Asker
-from rods.daemon.writers import Writers
+from rods.daemon.writers import Beside, DaemonWork
 from rods.environments.base import Environment, Tool
-from rods.errors import BudgetSpent, InfrastructureError
+from rods.errors import BudgetSpent
 from rods.family.feedback import gates
 from rods.family.feedback.cases import NOT_ASKED, FeedbackFold
 from rods.family.feedback.failures import MinedFailure
 from rods.family.feedback.gates import LONGEST, RefusedCall, Remedy, mends
 from rods.family.feedback.hints import failure_id
-from rods.family.feedback.settings import FEEDBACK, mines, settings_of
+from rods.family.feedback.settings import FEEDBACK, by_agents, mines, settings_of
 from rods.llm import EndpointError, RequestRefused
 from rods.logs import log
 from rods.prompts import load
-from rods.tasks import AnyTask
 from rods.transcripts import line
 
 NAME = "feedback"  # of the extension, and of its accounts
-REST = 30.0  # seconds until anybody is asked again after no endpoint answered
 OBJECTION = "An earlier answer to this was not accepted, and why:\n{objected}\nWrite a better one."
 
 
@@ -78,13 +74,17 @@ class _Objection(Exception):
         self.text = text
 
 
-class Correcting:
-    """Works on one failure at a time. `tasks`: what may not be given away, read anew for each
-    text."""
+def work(daemon: Beside) -> "Correcting | None":
+    """What a daemon does."""
+    return Correcting(daemon) if by_agents(daemon.run.config) else None
 
-    def __init__(
-        self, run: Run, writers: Writers, threads: Executor, tasks: Callable[[], Sequence[AnyTask]]
-    ) -> None:
+
+class Correcting(DaemonWork):
+    """Works on one failure at a time."""
+
+    def __init__(self, daemon: Beside) -> None:
+        run = daemon.run
+        writers = daemon.writers
         self.settings = settings_of(run.config)
         self.config = run.config
         self.run = run
@@ -92,19 +92,19 @@ class Correcting:
         with quarantine():
             self.fold = FeedbackFold(run.path, strict=True)
             self.fold.poll()  # from here on it learns what is written by applying it
+        writers.able = bool(run.config.operation.endpoints)
         if not writers.able:
             log.warning(
                 "no endpoint is configured: failures are answered by rule alone",
                 key="operation.endpoints",
             )
         self._writers = writers
-        self._threads = threads
-        self._tasks = tasks
+        self._threads = daemon.threads
+        self._tasks = daemon.tasks  # what may not be given away
         # of the first task that a kind of failure was met in
         self._environments: dict[tuple[str, str], str] = {}
         self._taken: set[str] = set()  # queued or in work
         self.open_at = math.inf  # the earliest step that made due what is not closed
-        self._rest_until = 0.0
 
     @property
     def written(self) -> int:
@@ -125,8 +125,6 @@ class Correcting:
         if self._writers.spent:  # nobody is asked any more, and nothing waits for it
             failures = [failure for failure in failures if failure.id in self._taken]
         self.open_at = min((failure.mined.due for failure in failures), default=math.inf)
-        if time.monotonic() < self._rest_until:
-            return []
         fresh = [failure for failure in failures if failure.id not in self._taken]
         self._taken |= {failure.id for failure in fresh}
         return [partial(self._lead, failure) for failure in fresh]
@@ -138,9 +136,6 @@ class Correcting:
         structlog.contextvars.bind_contextvars(failure=failure.id, tool=failure.mined.tool)
         try:
             await self._work(failure)
-        except (EndpointError, BudgetSpent, InfrastructureError) as error:
-            self._rest_until = time.monotonic() + REST
-            log.warning("no feedback for now", why=str(error))
         finally:
             self._taken.discard(failure.id)
 

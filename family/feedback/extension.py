@@ -1,35 +1,17 @@
 """What feedback adds to the core."""
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rods.canonical import JsonMapping
-from rods.family.feedback.settings import (
-    DROPPED,
-    FEEDBACK,
-    Feedback,
-    FeedbackStage,
-    by_agents,
-    mines,
-)
+from rods.family.feedback.settings import DROPPED, FEEDBACK, Feedback, FeedbackStage
 from rods.files import read_toml
+from rods.functions import late
 
 if TYPE_CHECKING:
-    from rods.buffers.audit.rederivation import Findings
-    from rods.buffers.run.run import Run
-    from rods.canonical import Json
-    from rods.config import Config, Stage
-    from rods.daemon.writers import Writers
-    from rods.episode.engine import Trace
-    from rods.family.feedback.cases import FeedbackNotes
-    from rods.family.feedback.correcting import Correcting
-    from rods.family.feedback.failures import Mining
+    from rods.config import Stage
     from rods.family.provides import Provides
     from rods.interfaces import Interface
     from rods.rules.step_folds import StepFold
-    from rods.tasks import AnyTask
 
 # a hint of an interface knows the call itself, and a rule could only say it again
 ORDER = 10
@@ -60,69 +42,18 @@ class FeedbackLayer:
         return Hints(base, brief=brief) if stage.feedback == "hints" else base
 
 
-class AgentsAtWork:
-    """Has agents write while training goes on (`rods.daemon.writers.WorkBeside`)."""
-
-    def asks(self, config: "Config") -> bool:
-        return by_agents(config)
-
-    def work(
-        self,
-        run: "Run",
-        writers: "Writers",
-        threads: Executor,
-        tasks: "Callable[[], Sequence[AnyTask]]",
-    ) -> "Correcting | None":
-        from rods.family.feedback.correcting import Correcting
-
-        return Correcting(run, writers, threads, tasks) if by_agents(run.config) else None
-
-
-def _fold(config: "Config") -> "Mining | None":
-    from rods.family.feedback.failures import Mining
-
-    return Mining(config.feedback) if by_agents(config) else None
-
-
-def _episode_fields(trace: "Trace", config: "Config", stage: int) -> "JsonMapping":
-    from rods.family.feedback.failures import failed_calls
-
-    if not mines(config, stage):
-        return {}
-    failures = failed_calls(pair for turn in trace.turns for pair in turn.pairs)
-    return {"failures": failures} if failures else {}
-
-
-def _check_failures(value: "Json") -> None:
-    from rods.family.feedback.failures import check_failures
-
-    check_failures(value)
-
-
-def _notes(run: "Run", strict: bool) -> "FeedbackNotes | None":
-    from rods.family.feedback.cases import FeedbackNotes
-
-    return FeedbackNotes(run, strict=strict) if by_agents(run.config) else None
-
-
-def _audit(run: "Run", findings: "Findings", replay: bool) -> None:
-    from rods.family.feedback.cases import check
-
-    check(run, findings, replay=replay)
-
-
 PROVIDES: "Provides" = {
-    "audits": _audit,
-    "daemon_work": AgentsAtWork(),
-    "episode_fields": _episode_fields,
-    "epoch_notes": _notes,
+    "audits": late("rods.family.feedback.cases:check"),
+    "daemon_work": late("rods.family.feedback.correcting:work"),
+    "episode_fields": late("rods.family.feedback.failures:episode_fields"),
+    "epoch_notes": late("rods.family.feedback.cases:notes"),
     "interfaces": FeedbackLayer(),
-    "step_folds": _fold,
+    "step_folds": late("rods.family.feedback.failures:fold"),
     "sections": {"feedback": Feedback()},
     "stage": FeedbackStage,
     "logs": (FEEDBACK, DROPPED),
     "record_keys": {kind: tuple(form["key"]) for kind, form in RECORDS.items()},
-    "rollout_fields": {"failures": _check_failures},
+    "rollout_fields": {"failures": late("rods.family.feedback.failures:check_failures")},
     "record_shapes": {kind: form["fields"] for kind, form in RECORDS.items()},
     "epoch_fields": {
         "feedback": {"approved": "count", "dropped": "count", "texts": "count", "version": "text"}

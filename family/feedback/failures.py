@@ -23,8 +23,10 @@ from rods.analysis.containment import WORD, is_small, values_in
 from rods.buffers.log.shapes import fault_of
 from rods.calls import Call
 from rods.canonical import JsonMapping, JsonObject
+from rods.config import Config
 from rods.environments.base import Result
-from rods.family.feedback.settings import Feedback
+from rods.episode.engine import Trace
+from rods.family.feedback.settings import Feedback, by_agents, mines
 from rods.rules.step_folds import StepFold
 
 # What a rollout's record holds of its failed calls: kinds, characters of a pattern, arguments,
@@ -187,6 +189,19 @@ class MinedFailure:
     due: int = 0
     tasks: list[str] = field(default_factory=list)
     shapes: list[dict[str, str]] = field(default_factory=list)
+
+
+def fold(config: Config) -> "Mining | None":
+    """What a run folds."""
+    return Mining(config.feedback) if by_agents(config) else None
+
+
+def episode_fields(trace: Trace, config: Config, stage: int) -> JsonMapping:
+    """What the record of an episode has of its failed calls."""
+    if not mines(config, stage):
+        return {}
+    failures = failed_calls(pair for turn in trace.turns for pair in turn.pairs)
+    return {"failures": failures} if failures else {}
 
 
 class Mining(StepFold):

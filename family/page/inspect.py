@@ -127,6 +127,7 @@ def _lines(history: TaskHistory) -> list[str]:
             f"over {window.count} of {window.groups} groups; zone {window.zone or 'none'}, last "
             f"step {window.last_step}, trend {window.trend:+.3f}"
         )
+    lines += history.notes
     for event in history.history:
         own = without(event, "step", "event")
         brief = mapped(

@@ -2,7 +2,7 @@
 all tasks."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,13 +16,17 @@ from rods.buffers.run.runfolder import OBSERVATIONS, POOL, REJECTED, SEEDS, TRAC
 from rods.canonical import JsonObject
 from rods.console.progress import progress_moments
 from rods.errors import UserError
+from rods.extension import Door
 from rods.family.page.columns import Columns
 from rods.family.page.follower import UNKNOWN, Follower
-from rods.files import unpacked_lines
+from rods.files import BULK, read_regular, unpacked_lines
 from rods.rules.tracker import Window
 from rods.tasks import TASK_TYPES, AnyTask
 from rods.turn_statistics import dynamics
 
+# patterns of files in a run's folder in which a feature says something of tasks: JSON lines, each
+# with a `task`, `what` is the matter, and `evidence`, texts
+FINDINGS: Door[tuple[str, ...]] = Door("findings")
 SAID = 300  # characters of what a failed candidate came to
 # What a decision's record says besides its kind and place.
 FACTS = (
@@ -36,7 +40,7 @@ class TaskHistory:
     """A task, its `environment` (rods.buffers.run.run.Run.environment_records), its ancestry from
     the root on, its variants, its windows of rewards, its picks and decisions; and of each group
     with labels its step, turn by turn how many of its rollouts earned which, and how its turns
-    `went` (rods.turn_statistics.Dynamics)."""
+    `went` (rods.turn_statistics.Dynamics). `notes` are what features say of it."""
 
     task: AnyTask
     environment: JsonObject
@@ -45,6 +49,7 @@ class TaskHistory:
     windows: list[Window]
     history: list[JsonObject]
     labels: list[JsonObject]
+    notes: list[str]
 
     def as_json(self) -> JsonObject:
         return {
@@ -53,6 +58,23 @@ class TaskHistory:
             "ancestry": [task.id for task in self.ancestry],
             "windows": [window.as_json() for window in self.windows],
         }
+
+
+def findings(run: Path) -> Iterator[JsonObject]:
+    """What features say of tasks, as `rods.family.page.views.TABLES` has it, a table each file:
+    how many tasks are what, then each."""
+    for file in (file for patterns in FINDINGS for one in patterns for file in run.glob(one)):
+        try:
+            lines = [orjson.loads(line) for line in read_regular(file, BULK).splitlines()]
+            counts = Counter(line["what"] for line in lines).most_common()
+            notes = [f"{count:6} {what}" for what, count in counts]
+            for line in lines:
+                seen = "; ".join(line["evidence"])[:SAID]
+                notes.append(f"{line['task']} {line['what']}" + f" ({seen})" * bool(seen))
+        except (OSError, UserError, ValueError, KeyError, TypeError) as error:
+            notes = [f"it cannot be read ({error})"]
+        source = str(file.relative_to(run))
+        yield {"title": source, "source": source, "rows": [], "notes": notes}
 
 
 def task_list(follower: Follower) -> list[JsonObject]:
@@ -97,6 +119,12 @@ def task_history(follower: Follower, prefix: str) -> TaskHistory:
             list(follower.state.tracker.windows(task.id)),
             _history(follower, number, groups),
             _labels(task, groups),
+            [
+                f"{table['source']}: {note}"
+                for table in findings(follower.path)
+                for note in table["notes"]
+                if task.id in note
+            ],
         )
 
 

@@ -25,7 +25,7 @@ from rods.extension import Door
 from rods.family.page.columns import Columns, thinned
 from rods.family.page.follower import COUNTS, DECISIONS, DYNAMICS, Follower
 from rods.family.page.report import report
-from rods.family.page.task_history import kept_rollouts, task_history
+from rods.family.page.task_history import findings, kept_rollouts, task_history
 from rods.faults import LABELS, Gate
 from rods.rules.zones import ZONES
 
@@ -331,7 +331,11 @@ def compare(follower: Follower, query: Query) -> JsonObject:
     return {
         "name": follower.path.name,
         "heldout": scored(follower.path),
-        "tables": [table for of in TABLES for table in of(follower.path)],
+        "tables": [
+            {**table, "notes": table["notes"][:PAGE]}
+            for tables in (*TABLES, findings)
+            for table in tables(follower.path)
+        ],
     }
 
 

@@ -30,6 +30,7 @@ from statistics import fmean
 from typing import Any
 
 from rods.canonical import JsonMapping, JsonObject, frozen, keyed_random, rounded
+from rods.config import Config
 from rods.family.simulation.settings import DIMENSIONS, DifficultyRules, Dimension
 from rods.faults import INVALID_ENDS
 from rods.files import read_toml
@@ -137,6 +138,11 @@ class Faced:
     difficulty: int
     tasks: int
     mean: float | None
+
+
+def fold(config: Config) -> "Difficulty | None":
+    """What a run folds."""
+    return Difficulty(config.difficulty) if config.source.drawn else None
 
 
 class Difficulty(StepFold):

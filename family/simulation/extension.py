@@ -2,23 +2,17 @@
 of a step."""
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from rods.errors import UserError
 from rods.family.simulation.settings import DRAWN, DifficultyRules, SimulationSettings, TaskSource
+from rods.functions import late
 
 if TYPE_CHECKING:
-    from rods.buffers.audit.rederivation import Findings
-    from rods.buffers.run.heartbeat import Heartbeat
-    from rods.buffers.run.run import Run
     from rods.config import Config
     from rods.environments.base import Environment
     from rods.environments.loading import Environments
     from rods.family.provides import Provides
-    from rods.family.simulation.difficulty import Difficulty
-    from rods.family.simulation.players import SimulationPlayer
-    from rods.family.simulation.source import DrawnSource
     from rods.tasks import AnyTask
 
 
@@ -71,38 +65,6 @@ def _environments(config: "Config", environments: "Environments") -> "Sequence[E
     return [drawn_from(config.source.repository, environments)]
 
 
-def _fold(config: "Config") -> "Difficulty | None":
-    from rods.family.simulation.difficulty import Difficulty
-
-    return Difficulty(config.difficulty) if config.source.drawn else None
-
-
-def _player(environments: "Environments", config: "Config | None") -> "SimulationPlayer":
-    from rods.family.simulation.players import SimulationPlayer
-
-    return SimulationPlayer(environments, config)
-
-
-def _playing(
-    run: "Run", process: str, heartbeat: "Heartbeat | None"
-) -> AbstractContextManager[None]:
-    from rods.family.simulation.players import simulation_of
-
-    return simulation_of(run.players).opened(run, process, heartbeat)
-
-
-def _source(run: "Run", strict: bool) -> "DrawnSource":
-    from rods.family.simulation.source import DrawnSource
-
-    return DrawnSource(run, strict=strict)
-
-
-def _audit(run: "Run", findings: "Findings", replay: bool) -> None:
-    from rods.family.simulation.source import verify_drawn
-
-    verify_drawn(run, findings, replay=replay)
-
-
 def _difficulty(task: "AnyTask") -> float | None:
     from rods.family.simulation.difficulty import share
 
@@ -111,15 +73,15 @@ def _difficulty(task: "AnyTask") -> float | None:
 
 
 PROVIDES: "Provides" = {
-    "audits": _audit,
+    "audits": late("rods.family.simulation.source:verify_drawn"),
     "config_checks": _check,
     "difficulties": _difficulty,
     "drawn_slots": DRAWN_SLOTS,
-    "players": _player,
-    "playing": _playing,
+    "players": late("rods.family.simulation.players:SimulationPlayer"),
+    "playing": late("rods.family.simulation.players:playing"),
     "run_environments": _environments,
-    "step_folds": _fold,
-    "task_sources": _source,
+    "step_folds": late("rods.family.simulation.difficulty:fold"),
+    "task_sources": late("rods.family.simulation.source:DrawnSource"),
     "sections": {
         "source": TaskSource(),
         "difficulty": DifficultyRules(),

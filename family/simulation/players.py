@@ -4,7 +4,7 @@ begins at what all such processes have spent by now."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -93,6 +93,11 @@ def simulation_of(players: Players) -> SimulationPlayer:
     """The one among the players of a run or an evaluation."""
     (simulation,) = (player for player in players.others if isinstance(player, SimulationPlayer))
     return simulation
+
+
+def playing(run: Run, process: str, heartbeat: Heartbeat | None) -> AbstractContextManager[None]:
+    """As the door has it, for a run."""
+    return simulation_of(run.players).opened(run, process, heartbeat)
 
 
 TOLD_SECONDS = 1.0  # between two notes in the heartbeat

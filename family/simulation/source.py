@@ -43,7 +43,7 @@ class DrawnSource:
 
     log = DRAWN
 
-    def __init__(self, run: Run, *, strict: bool = False) -> None:
+    def __init__(self, run: Run, strict: bool = False) -> None:
         self.run = run
         self.path = run.path / DRAWN
         self.generate: Generator | None = None  # made when the first task is wanted
@@ -195,7 +195,7 @@ def generator(run: Run, random_seed: int | None = None) -> Generator:
     ]
 
 
-def verify_drawn(run: Run, findings: Findings, *, replay: bool) -> None:
+def verify_drawn(run: Run, findings: Findings, replay: bool) -> None:
     """Whether every task was drawn once for its place, with the levels that its difficulty gives;
     with `replay` also whether the generator without a model draws the same task again. That steps
     were made of them is checked where steps are (rods.buffers.audit.verify)."""

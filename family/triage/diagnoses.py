@@ -2,7 +2,7 @@
 has shown and of what rollouts with hints have earned."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Literal
 
 from rods.analysis.containment import Text, values_in
@@ -58,17 +58,26 @@ def settled(executed: Executed, played: Mapping[int, Played]) -> bool:
 def diagnose(task: Task, executed: Executed, played: Mapping[int, Played]) -> JsonObject:
     """The finding about `task`, as docs/triage.md has it; `played` is empty where nobody has played
     it."""
-    rung = solved_at(played)
-    diagnosis, what, evidence = _diagnosed(executed, played, rung)
     return {
         "task": task.id,
         "type": task.type,
+        **conclusion(executed, played),
+        "executed": asdict(replace(executed, results=None)),
+        "played": {str(number): asdict(at) for number, at in played.items()},
+    }
+
+
+def conclusion(executed: Executed, played: Mapping[int, Played]) -> JsonObject:
+    """The part of the finding that follows from the rest."""
+    rung = solved_at(played)
+    diagnosis, what, evidence = _diagnosed(executed, played, rung)
+    at = f" at rung {rung}" * (diagnosis == "teachable")
+    return {
         "diagnosis": diagnosis,
         "fault": diagnosis in FAULTY,
         **present(rung=rung),
-        "what": what,
+        "what": f"{diagnosis}{at}: {what}",
         "evidence": [*map(str, evidence)],
-        "played": {str(number): asdict(at) for number, at in played.items()},
     }
 
 

@@ -1,23 +1,37 @@
-"""What triage adds to the core: a verb, and what it has found of a run for the page."""
+"""What triage adds to the core: a verb, the same in the daemon while it is idle, with a log, and
+what was found, for the page and `rods inspect`."""
 
-from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rods.canonical import JsonMapping
+from rods.functions import late
+from rods.section import Count, Section
 
 if TYPE_CHECKING:
     from rods.family.provides import Provides
 
+TRIAGE = "triage.jsonl"
+WHILE_IDLE = "rods.family.triage.while_idle"
 
-def _tables(run: Path) -> "Iterable[JsonMapping]":
-    from rods.family.triage.findings import tables
 
-    return tables(run)
+class TriageSettings(Section):
+    """Triage of the tasks that were retired as too hard, by the daemon, while it has nothing else
+    to do ([triage.md](triage.md))."""
+
+    while_idle: bool = False  # whether it triages at all
+    # who plays: options of `rods eval run`, as behind `rods triage RUN --`, such as ["--url",
+    # "http://node7:8000/v1", "--model", "mine"]; empty: nobody, only ground truths are executed
+    policy: tuple[str, ...] = ()
+    samples: Count = 4  # rollouts of a task at each rung
 
 
 PROVIDES: "Provides" = {
-    "tables": _tables,
+    "audits": late(f"{WHILE_IDLE}:audit"),
+    "daemon_work": late(f"{WHILE_IDLE}:work"),
+    "findings": (TRIAGE, "eval/triage/findings.jsonl"),
+    "logs": (TRIAGE,),
+    "operation": {"triage": TriageSettings()},
+    "record_keys": {"triaged": ("task", "epoch")},
+    "record_shapes": {"triaged": {"task": "text", "epoch": "count"}},
     "verbs": {
         "triage": (
             "rods.family.triage.verbs:triage",

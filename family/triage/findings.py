@@ -1,4 +1,4 @@
-"""What triage has found, as a file of JSON lines, a table for people, and notes for the page."""
+"""What triage has found, as a file of JSON lines, and for people."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -8,13 +8,10 @@ import orjson
 
 from rods.buffers.log.disk import replace
 from rods.buffers.run import runfolder
-from rods.canonical import JsonMapping, JsonObject
-from rods.errors import UserError
-from rods.files import BULK, read_regular
+from rods.canonical import JsonMapping
 
 FINDINGS = "findings.jsonl"
 OF_RUN = Path(runfolder.EVALUATION) / "triage"
-MOST_NOTES = 40
 MOST_TEXT = 300  # characters of evidence
 
 
@@ -28,33 +25,10 @@ def write(folder: Path, findings: Sequence[JsonMapping]) -> Path:
 
 def lines(findings: Sequence[JsonMapping]) -> Iterator[str]:
     """How many tasks are what, then those that are something, each with why."""
-    counts = Counter(_name(finding) for finding in findings)
+    counts = Counter(finding["what"].partition(":")[0] for finding in findings)
     for name, count in counts.most_common():
         yield f"{count:6} {name}"
     for finding in findings:
         if finding["diagnosis"] not in ("sound", "solved"):
             seen = "; ".join(finding["evidence"])[:MOST_TEXT]
-            yield f"{finding['task']} {_name(finding)}: {finding['what']}" + (
-                f" ({seen})" if seen else ""
-            )
-
-
-def _name(finding: JsonMapping) -> str:
-    teachable = finding["diagnosis"] == "teachable"
-    return f"teachable at rung {finding['rung']}" if teachable else str(finding["diagnosis"])
-
-
-def tables(run: Path) -> Iterator[JsonObject]:
-    """As the page's `TABLES` has them; nothing where nothing was triaged. A file that cannot be
-    read is a note."""
-    source = OF_RUN / FINDINGS
-    try:
-        content = read_regular(run / source, BULK)
-        notes = [*lines([orjson.loads(line) for line in content.splitlines()])]
-    except (FileNotFoundError, NotADirectoryError):
-        return
-    except (OSError, UserError, ValueError, KeyError, TypeError, AttributeError) as error:
-        notes = [f"{source} cannot be read ({error}) → `rods triage` writes it again"]
-    if len(notes) > MOST_NOTES:
-        notes[MOST_NOTES:] = [f"and {len(notes) - MOST_NOTES} more"]
-    yield {"title": "Triage", "source": str(source), "rows": [], "notes": notes}
+            yield f"{finding['task']} {finding['what']}" + (f" ({seen})" if seen else "")

@@ -33,6 +33,7 @@ def triage(
     out: Annotated[Path | None, Parameter(name="--out")] = None,
     samples: NonNegativeInt = 4,
     skill: float | None = None,
+    task: str = "",
     trust: bool = False,
     as_json: Json = False,
 ) -> int:
@@ -48,6 +49,7 @@ def triage(
         out: The folder of rollouts and findings; default: eval/triage of the run, or FILE.triage.
         samples: Rollouts of a task at each rung; 0: nobody plays.
         skill: A simulated policy of this skill plays.
+        task: The id of a task: it alone is triaged, of a run also where it earned something.
         trust: Run the code of worlds that the tasks name, whoever wrote it.
     """
     path = Path(source)
@@ -59,7 +61,7 @@ def triage(
     if runfolder.exists(path):
         run = Run.open(path)
         run.check_environments()
-        tasks = [*_hopeless(run)]
+        tasks = [*_hopeless(run, task)]
         players = run.players
         folder = out or path / OF_RUN
         own = not options and skill is None
@@ -75,19 +77,20 @@ def triage(
         players = Players(Environments(None, beside(data, Path()), trust=trust))
         folder = out or Path(f"{path.name}.triage")
         options += ["--trust"] * (trust and bool(options))
-    judged = {task.id: task for task in tasks if isinstance(task, Task)}
+    if task and not (tasks := [one for one in tasks if one.id == task]):
+        remedy = "of a run, name one that is active or was retired as too hard"
+        raise UserError(f"there is no task {task}", where=source, remedy=remedy)
+    judged = {one.id: one for one in tasks if isinstance(one, Task)}
     if open_tasks := len(tasks) - len(judged):
         complain("rods triage", f"{open_tasks} tasks without ground-truth calls are left out")
-    executed = {name: execute(players, task) for name, task in judged.items()}
+    executed = {name: execute(players, one) for name, one in judged.items()}
     play: Rung | None = None
     if samples and skill is not None:
         play = drawn(executed, skill, samples)
     elif samples and options:
         play = evaluated(folder, players, executed, samples, options)
     played = climb(judged, executed, play) if play else {}
-    findings = [
-        diagnose(task, executed[name], played.get(name, {})) for name, task in judged.items()
-    ]
+    findings = [diagnose(one, executed[name], played.get(name, {})) for name, one in judged.items()]
     file = write(folder, findings)
     print_result(
         as_json,
@@ -98,11 +101,11 @@ def triage(
     return EXIT_OK
 
 
-def _hopeless(run: Run) -> Iterator[AnyTask]:
+def _hopeless(run: Run, task: str) -> Iterator[AnyTask]:
     """The tasks of a run whose latest rollouts earned nothing: those that are active, and those
-    that were retired as too hard."""
+    that were retired as too hard; and `task`, where it is one of either."""
     state = read_state(run)
     for name in dict.fromkeys([*state.active, *state.pool.revivable]):
         window = state.tracker.window(name)
-        if window is not None and window.latest_mean == 0.0:
+        if name == task or (window is not None and window.latest_mean == 0.0):
             yield state.task(name)

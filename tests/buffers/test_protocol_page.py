@@ -38,6 +38,7 @@ EXAMPLES = [block.strip().encode() for block in re.findall(r"```jsonl\n(.*?)```"
 NOT_SHOWN = {"call", "lost", "episode", "no_answer", "card", "probed", "reward", "admitted"} | {
     "schedule",
     "scheduled",
+    "triaged",
     "rewarded",
     "answered",
 }

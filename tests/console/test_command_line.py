@@ -61,7 +61,10 @@ EXPECTED = {
             "--json",
         ],
     ),
-    "triage": (["SOURCE", "POLICY"], ["--out", "--samples", "--skill", "--trust", "--json"]),
+    "triage": (
+        ["SOURCE", "POLICY"],
+        ["--out", "--samples", "--skill", "--task", "--trust", "--json"],
+    ),
     "data rehash": (["FILE"], ["--out", "--trust", "--json"]),
     "data reword": (["FILE"], ["--config", "--out", "--trust", "--json"]),
     "data select": (

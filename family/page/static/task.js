@@ -53,6 +53,7 @@ function told(run, got) {
   if (got.variants.length)
     parts.push(el("div", { class: "controls" }, "its variants:", got.variants.map((one) => link(run, "task", [one], one.slice(0, 8)))));
   parts.push(el("div", { class: "two" }, seed ? conversation(seed, task, "its seed") : null, conversation(task, seed, "this task")));
+  parts.push(...got.notes.map((note) => el("p", {}, note)));
   if (got.windows.length)
     parts.push(el("h2", {}, "Windows"), el("div", { title: "observations.jsonl: the last groups of each kind of reward" },
       table(["reward", "mean", "variance", "groups in it", "groups ever", "zone", "last step"],

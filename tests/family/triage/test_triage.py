@@ -25,7 +25,6 @@ from rods.dialects import Message
 from rods.environments.loading import Environments
 from rods.errors import EXIT_FAILED, EXIT_OK, EXIT_REFUSED, EXIT_REQUEUE, EXIT_USER
 from rods.family.triage.executed import execute
-from rods.family.triage.findings import tables
 from rods.family.triage.rungs import hinted
 from rods.players import Players
 from rods.tasks import Task, write_task_file
@@ -103,7 +102,10 @@ def test_what_is_broken_and_unfair_is_found_without_a_policy(
     capsys.readouterr()
     report = tmp_path / "out" / "findings.jsonl"
     assert rods(["data", "check", str(file), "--findings", str(report)]) == EXIT_FAILED
-    assert "tasks.jsonl:2: nobody says" in (said := capsys.readouterr().out) and "1 fault" in said
+    assert (
+        "tasks.jsonl:2: unfair: nobody says" in (said := capsys.readouterr().out)
+        and "1 fault" in said
+    )
     for wrong in ('{"fault": true, "task": 1}', "no JSON", '"text"'):
         report.write_text(wrong)
         assert rods(["data", "check", str(file), "--findings", str(report)]) == EXIT_USER
@@ -280,9 +282,12 @@ def test_two_policies_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.slow
+@pytest.mark.needs("page")
 def test_the_hopeless_tasks_of_a_run_are_triaged_by_its_policy(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    from rods.family.page.task_history import findings as page_findings
+
     config = write_config(tmp_path / "c.toml", {"policy.skill": 0.2})
     run = tmp_path / "run"
     assert rods(["trainer", "new", str(run), "--config", str(config)]) == EXIT_OK
@@ -293,12 +298,12 @@ def test_the_hopeless_tasks_of_a_run_are_triaged_by_its_policy(
     zero = {name for name, window in windows.items() if window and window.latest_mean == 0.0}
     assert zero == found.keys() and zero
     assert (run / "eval" / "triage" / "findings.jsonl").exists()
-    [table] = tables(run)
-    assert str(len(found)) and table["title"] == "Triage" and table["rows"] == []
+    [table] = page_findings(run)
+    assert table["source"] == "eval/triage/findings.jsonl" and table["rows"] == []
     counts = sum(int(note.split()[0]) for note in table["notes"] if note.startswith(" "))
     assert counts == len(found)
     played = findings(capsys, run, "--samples", "0")
     assert {one["diagnosis"] for one in played.values()} <= {"sound", "broken", "unfair"}
     (run / "eval" / "triage" / "findings.jsonl").write_bytes(b"[1]\n\xff")
-    [table] = tables(run)
+    [table] = page_findings(run)
     assert "cannot be read" in table["notes"][0]

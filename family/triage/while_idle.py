@@ -1,0 +1,105 @@
+"""Triage in the daemon: while it is idle, a task that was retired as too hard is triaged, by `rods
+triage` in a process of its own, which dies with the daemon. What was played stands in the run's
+folder, so another daemon goes on with it; a finding is on record once, under the task and the epoch
+in which it was retired."""
+
+import asyncio
+import signal
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+import orjson
+
+from rods.buffers.audit.rederivation import Findings
+from rods.buffers.log.record_bytes import now, record
+from rods.buffers.log.tail import read
+from rods.buffers.log.writer import LogWriter
+from rods.buffers.run.run import Run
+from rods.buffers.run.runfolder import EVALUATION, POOL
+from rods.buffers.state import RunState
+from rods.canonical import content_id
+from rods.console.verbs.up import LIBC, PR_SET_PDEATHSIG
+from rods.daemon.writers import Beside, DaemonWork
+from rods.errors import InfrastructureError
+from rods.family.triage.diagnoses import Played, conclusion
+from rods.family.triage.executed import Executed
+from rods.family.triage.extension import TRIAGE
+from rods.faults import Reason
+from rods.rules.retirement import TOO_HARD
+
+
+def work(daemon: Beside) -> "TriageWhileIdle | None":
+    """What a daemon does."""
+    return TriageWhileIdle(daemon) if daemon.run.config.operation.triage.while_idle else None
+
+
+class TriageWhileIdle(DaemonWork):
+    """One task at a time."""
+
+    def __init__(self, daemon: Beside) -> None:
+        self._daemon = daemon
+        path = daemon.run.path / TRIAGE
+        self._log = LogWriter(path)
+        self._done = {(entry["task"], entry["epoch"]) for entry in read(path)}
+
+    def close(self) -> None:
+        self._log.close()
+
+    def due(self, state: RunState) -> list[Callable[[], Awaitable[None]]]:
+        if not self._daemon.idle:
+            return []
+        retired = {(one.member.task_id, one.epoch) for one in state.pool.too_hard} - self._done
+        return [partial(self._triage, *key) for key in sorted(retired)[:1]]
+
+    async def _triage(self, task: str, epoch: int) -> None:
+        run = self._daemon.run
+        settings = run.config.operation.triage
+        policy = settings.policy
+        samples = str(settings.samples if policy else 0)
+        # another policy plays in another folder
+        folder = f"triage_{content_id([task, epoch, samples, *policy])}"
+        command = ["-m", "rods.console", "triage", run.path, "--task", task, "--json"]
+        command += ["--samples", samples, "--out", run.path / EVALUATION / folder]
+        triage = partial(
+            subprocess.run,
+            [sys.executable, *command, "--", *policy],
+            capture_output=True,
+            text=True,
+            preexec_fn=partial(LIBC.prctl, PR_SET_PDEATHSIG, signal.SIGKILL),
+        )
+        child: subprocess.CompletedProcess[str] = await asyncio.to_thread(triage)
+        if child.returncode:
+            raise InfrastructureError(f"no triage of {task}: {child.stderr}")
+        self._done.add((task, epoch))
+        await asyncio.to_thread(run.sync, run.pool_log)
+        for finding in orjson.loads(child.stdout)["findings"]:  # none of an open task
+            entry = record("triaged", epoch=epoch, policy=policy, **finding, time=now())
+            await asyncio.to_thread(self._log.append, [entry])
+
+
+def audit(run: Run, findings: Findings, replay: bool) -> None:
+    """Whether every task had been retired as too hard, and what is said of it follows from what
+    stands beside it."""
+    retired = {
+        (entry["task"], entry["epoch"])
+        for entry in read(run.path / POOL)
+        if entry["kind"] == "retired" and entry["rule"] in TOO_HARD
+    }
+    for entry in read(run.path / TRIAGE):
+        findings.count("tasks triaged")
+        where = f"{TRIAGE}, record {entry['seq']}"
+        if (entry["task"], entry["epoch"]) not in retired:
+            findings.problem(where, f"{entry['task']} was not retired as too hard then")
+        try:
+            shown = entry["executed"]
+            ambiguous = tuple(Reason(**reason) for reason in shown["ambiguous"])
+            executed = Executed(**{**shown, "ambiguous": ambiguous})
+            played = {int(rung): Played(**at) for rung, at in entry["played"].items()}
+            follows = conclusion(executed, played)
+        except (TypeError, ValueError, LookupError, AttributeError) as error:
+            follows = {"diagnosis": error}
+        for name, value in follows.items():
+            if entry.get(name) != value:
+                findings.problem(where, f"its {name} is not what follows: {value}")

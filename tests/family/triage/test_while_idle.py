@@ -1,0 +1,155 @@
+"""Triage by a daemon that has nothing else to do: real processes, a run whose trainer retires
+variants as too hard, and a policy behind a real HTTP server."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import orjson
+import pytest
+
+from rods.buffers.audit.verify import verify
+from rods.buffers.log.record_bytes import Record, line
+from rods.buffers.log.tail import read
+from rods.buffers.run.run import Run
+from rods.buffers.state import read_state
+from rods.console.main import run as rods
+from rods.dialects import Message
+from rods.errors import EXIT_USER
+from rods.family.triage.extension import TRIAGE
+from rods.observations import Group, Role, Rollout
+from rods.tasks import Task
+from tests.daemon.runs import Daemon, Trainer, make_run, until
+from tests.environments import desk_tasks
+from tests.family.triage.test_triage import from_rung, served
+
+
+class FailsVariants(Trainer):
+    """A trainer whose policy earns nothing on variants."""
+
+    def group(self, step: int, task_id: str, role: Role) -> Group:
+        turns = self.log.task(task_id).expected
+        if task_id in self.run.training:
+            return super().group(step, task_id, role)
+        nothing = Rollout(0, turns, 0, 0.0, 0.0, "finished")
+        return Group(task_id, 1, "identity", "progress", (0.0, 1.0), (nothing,) * 4, role)
+
+
+def with_retired(path: Path) -> list[Task]:
+    """Makes a run, and returns its variants that were retired as too hard."""
+    tasks = [task for task in desk_tasks(7, 60, 8) if task.type == "base"]
+    run = make_run(path, {"pool": {"inject_fraction": 0.1, "retest_fraction": 0.0}}, tasks)
+    with Daemon(run.path), FailsVariants(run) as trainer:
+        while not trainer.log.state.pool.too_hard:
+            trainer.play(1, 0.05)
+    state = read_state(run)
+    retired = [state.task(one.member.task_id) for one in state.pool.too_hard]
+    return [task for task in retired if isinstance(task, Task)]
+
+
+def switch_on(path: Path, *policy: str, samples: int = 2) -> None:
+    """Has the next daemon of the run triage."""
+    file = path / "config.toml"
+    table = f"[operation.triage]\nwhile_idle = true\nsamples = {samples}\npolicy = {[*policy]}\n"
+    kept, *_ = file.read_text().partition("[operation.triage]")
+    file.write_text(kept + table)
+
+
+def found(path: Path) -> list[Record]:
+    return [*read(path / TRIAGE)]
+
+
+@pytest.mark.slow
+@pytest.mark.needs("benchmarks")
+@pytest.mark.needs("page")
+def test_a_daemon_that_was_killed_goes_on_with_its_triage_and_every_finding_is_derived(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "run"
+    retired = with_retired(path)
+    rungs = {task.id: 1 + place % 2 for place, task in enumerate(retired)}
+    teaches = from_rung(rungs)
+    daemons: list[Daemon] = []
+    asked: list[str] = []
+
+    def answer(task: Task, turn: int, messages: Sequence[Message]) -> str:
+        asked.append(task.id)
+        if len(asked) == 5:
+            daemons[0].kill()  # with an answer on its way
+        return teaches(task, turn, messages)
+
+    with served(retired, answer) as url:
+        told = ("--url", url, "--model", "m", "--protocol", "hermes", "--in-flight", "1")
+        switch_on(path, *told, "--patience", "1")
+        daemons.append(Daemon(path))
+        until(lambda: daemons[0].process.poll() is not None)
+        assert not found(path)
+        with Daemon(path) as daemon:
+            until(lambda: len(found(path)) == len(retired))
+            assert daemon.stop()[0] == 0
+    findings = {record["task"]: record for record in found(path)}
+    assert {record["diagnosis"] for record in findings.values()} == {"teachable"}
+    assert {name: record["rung"] for name, record in findings.items()} == rungs
+    episodes = [
+        (log.parent, record["task"], record["sample"])
+        for log in path.glob("eval/triage_*/rung_*/episodes.jsonl")
+        for record in read(log)
+        if record["kind"] == "episode"
+    ]
+    played = sum(2 * (rung + 1) for rung in rungs.values())
+    assert len(episodes) == len(set(episodes)) == played  # none was played twice
+    report = verify(path, replay=True)
+    assert report.problems == [] and report.counts["tasks triaged"] == len(retired)
+    capsys.readouterr()
+    rods(["inspect", str(path), retired[0].id])
+    said = f"triage.jsonl: {retired[0].id} teachable at rung 1"
+    assert said in capsys.readouterr().out
+    forge(path, diagnosis="broken")
+    assert "its diagnosis is not what follows: teachable" in problems(path)
+    forge(path, executed={**findings[retired[0].id]["executed"], "broken": ["x"]})
+    assert "its fault is not what follows: True" in problems(path)
+    forge(path, executed={"ambiguous": [], "strange": 1})
+    assert "its diagnosis is not what follows" in problems(path)
+    forge(path, task=next(iter(Run.open(path).training)))
+    assert "was not retired as too hard then" in problems(path)
+
+
+def problems(path: Path) -> str:
+    return "\n".join(problem["what"] for problem in verify(path).problems)
+
+
+def forge(path: Path, **fields: object) -> None:
+    """Changes the first record of the log, as nobody who derives it would write it."""
+    file = path / TRIAGE
+    before = [orjson.loads(record) for record in file.read_bytes().splitlines()]
+    entries = [
+        {key: record[key] for key in record if key not in ("seq", "crc")} for record in before
+    ]
+    entries[0] |= fields
+    file.write_bytes(b"".join(line(1 + place, entry) for place, entry in enumerate(entries)))
+
+
+@pytest.mark.slow
+def test_without_a_policy_ground_truths_alone_are_executed(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    retired = with_retired(path)
+    switch_on(path)
+    with Daemon(path):
+        until(lambda: len(found(path)) == len(retired))
+    assert {record["diagnosis"] for record in found(path)} == {"sound"}
+    assert all(record["played"] == {} for record in found(path))
+    assert verify(path).problems == []
+
+
+def test_a_task_that_is_not_there_is_no_task_to_triage(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = make_run(tmp_path / "run")
+    one = next(iter(run.training))
+    told = ["triage", str(run.path), "--samples", "0", "--json", "--task"]
+    assert rods([*told, one]) == 0
+    [finding] = orjson.loads(capsys.readouterr().out)["findings"]
+    assert finding["task"] == one and finding["diagnosis"] == "sound"
+    assert rods([*told, "nobody"]) == EXIT_USER
+    assert "there is no task nobody" in capsys.readouterr().err
