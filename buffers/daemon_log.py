@@ -13,9 +13,7 @@ from typing import Any
 from rods.buffers.checkpoints import check_daemons
 from rods.buffers.folds.seeds import DaemonTotals, Seeds, Unfinished
 from rods.buffers.log.record_bytes import Record, now, quarantine, record
-from rods.buffers.log.tail import read
 from rods.buffers.log.writer import GroupCommit, LogWriter
-from rods.buffers.run import runfolder
 from rods.buffers.run.run import OwnedLog, Run
 from rods.canonical import JsonMapping
 from rods.errors import RefusedError, RodsError
@@ -120,17 +118,14 @@ class DaemonLog:
         return True
 
     async def admitted(self, whose: str, tasks: Sequence[AnyTask]) -> None:
-        """Records accepted tasks that somebody else wrote, each as a pick of its own, but for those
-        that are there already."""
-        path = self.run.path / runfolder.EXPANDED
-        there = {entry["pick"] for entry in await asyncio.to_thread(list, read(path))}
+        """Records accepted tasks that somebody else wrote, each as a pick of its own."""
         where = {"step": self.state.last_considered, "time": now()}
         for task in tasks:
-            if (pick := f"admitted-{task.id}") not in there:
-                by = record("admitted", pick=pick, task=task.id, whose=whose, **where)
-                await self._picks.append(by)
-                variant = {"index": 0, "rank": 0, "task": task.as_json(), **where}
-                await self._variants.append(record("expanded", pick=pick, **variant))
+            pick = f"admitted-{task.id}"
+            by = record("admitted", pick=pick, task=task.id, whose=whose, **where)
+            await self._picks.append(by)
+            variant = {"index": 0, "rank": 0, "task": task.as_json(), **where}
+            await self._variants.append(record("expanded", pick=pick, **variant))
 
     def rejected(
         self,

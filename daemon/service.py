@@ -25,14 +25,13 @@ from rods.daemon.authors.base import Assignment, Rejection
 from rods.daemon.pipeline import Pipeline
 from rods.daemon.watching import SeedQueue, TrainerLife, Watch
 from rods.daemon.writers import DAEMON_WORK, DaemonWork, Writers
-from rods.errors import RodsError, say
+from rods.errors import say
 from rods.gates.similarity import DuplicateIndex, held_out_index
 from rods.logs import log
 from rods.rules.selection import Pick, select
 from rods.rules.zones import TaskSignal
 from rods.tasks import AnyTask
 
-REST = 30.0  # seconds until work beside picks is done again after a job of it failed
 BARREN = 20  # after so many seeds in a row without a variant, a line of the log says so
 Admit = Callable[[AnyTask], list[str]]
 
@@ -67,8 +66,7 @@ class Service:
         # held while the watch reads on, so that nobody sees a pool half folded
         self.reading = asyncio.Lock()
         self.in_flight = 0
-        # what of it takes no worker: jobs beside picks, and picks whose records wait for those of
-        # earlier ones
+        # what of it takes no worker: jobs beside picks, and picks whose records wait for others
         self.ready = 0
         # the most variants that picks may still bring: the unfinished ones of the last look, and
         # those made since
@@ -119,9 +117,7 @@ class Service:
                     self._resume()
                     first = False
                 for work, jobs in zip(self.feature_work, self.feature_jobs, strict=True):
-                    if time.monotonic() < work.rest_until:
-                        continue
-                    for job in await asyncio.to_thread(work.due, self.watch.state):
+                    for job in await asyncio.to_thread(work.asked, self.watch.state):
                         jobs.put_nowait(job)
                 await self._drop_stale()
                 await self._consider()
@@ -285,11 +281,7 @@ class Service:
             job = await jobs.get()
             self.in_flight += 1
             self.ready += 1
-            try:
-                await job()
-            except RodsError as error:
-                work.rest_until = time.monotonic() + REST
-                log.warning("work beside picks rests", why=str(error))
+            await work.do(job)
             self.in_flight -= 1
             self.ready -= 1
 

@@ -6,6 +6,7 @@ has an account and one backbone (endpoint), drawn by weight under a key of its o
 restart draws the same one."""
 
 import math
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
 from contextlib import AsyncExitStack
@@ -26,12 +27,14 @@ from rods.daemon.authors.procedural import IN_FLIGHT, by_rules
 from rods.daemon.compute import compute_of
 from rods.daemon.pipeline import TasksWithCalls
 from rods.environments.base import Environment
+from rods.errors import RodsError
 from rods.extension import Door
 from rods.gates.similarity import SimilarityIndex
 from rods.llm import Budget, Client
 from rods.logs import log
 from rods.tasks import AnyTask, OpenTask
 
+REST = 30.0  # seconds until work beside picks is asked again after a job of it failed
 KINDS: Door[Callable[[], TaskKind[OpenTask]]] = Door("kinds")  # (003)
 
 
@@ -42,8 +45,7 @@ class DaemonWork:
     # the earliest step at which something became due that is not done yet; infinite where all is,
     # or nothing waits for it
     open_at = math.inf
-    # by the monotonic clock: nothing is handed out before, since a job has failed
-    rest_until = 0.0
+    _rest_until = 0.0  # by the monotonic clock
 
     @property
     def written(self) -> int:
@@ -54,6 +56,18 @@ class DaemonWork:
         """The jobs due by `state` and not handed out yet; called in a thread. An error of ours ends
         a job without harm: it is due again."""
         raise NotImplementedError
+
+    def asked(self, state: RunState) -> Sequence[Callable[[], Awaitable[None]]]:
+        """`due`; nothing for `REST` seconds after a job has failed."""
+        return () if time.monotonic() < self._rest_until else self.due(state)
+
+    async def do(self, job: Callable[[], Awaitable[None]]) -> None:
+        """Does a job that was due."""
+        try:
+            await job()
+        except RodsError as error:
+            self._rest_until = time.monotonic() + REST
+            log.warning("work beside picks rests", why=str(error))
 
     def close(self) -> None:
         """Closes its logs."""

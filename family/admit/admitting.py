@@ -11,9 +11,11 @@ from typing import Literal
 
 import orjson
 
+from rods.buffers.daemon_log import DaemonLog
 from rods.buffers.log.disk import replace as replace_file
+from rods.buffers.log.tail import read
 from rods.buffers.run.run import Run
-from rods.buffers.run.runfolder import EVALUATION
+from rods.buffers.run.runfolder import EVALUATION, EXPANDED
 from rods.canonical import JsonObject
 from rods.config import Config
 from rods.daemon.attempt_worker import AttemptWorker
@@ -134,6 +136,13 @@ class Admitting:
             for line in lines
             if (task := line.task) and line.verdict == "accepted"
         ]
+
+    async def stage(self, log: DaemonLog, tasks: Sequence[AnyTask], whose: str) -> None:
+        """Has a run take `tasks`, but for those that are there already."""
+        there = await asyncio.to_thread(
+            lambda: {entry["task"]["id"] for entry in read(log.run.path / EXPANDED)}
+        )
+        await log.admitted(whose, [task for task in tasks if task.id not in there])
 
     async def _judge(self, line: Line, worker: Compute | AttemptWorker) -> None:
         task = line.task

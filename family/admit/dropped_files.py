@@ -71,7 +71,7 @@ class Watching(DaemonWork):
         try:
             gate = await asyncio.to_thread(self._gate, file.name)
             lines = await asyncio.to_thread(lambda: asyncio.run(gate.judged(gate.read(file))))
-            await self._daemon.log.admitted(file.name, gate.owned(lines, file.name))
+            await gate.stage(self._daemon.log, gate.owned(lines, file.name), file.name)
             gate.keep(lines, verdicts)
             os.utime(verdicts, (changed, changed))
         finally:

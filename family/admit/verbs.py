@@ -107,7 +107,7 @@ def admit(
         write_task_file(owned, accepted)
     if run:
         with closing(DaemonLog(run)) as log:
-            asyncio.run(log.admitted(whose, owned))
+            asyncio.run(gate.stage(log, owned, whose))
     verdicts = Counter(line.verdict for line in lines)
     kinds = Counter(f"{line.verdict}: {kind}" for line in lines for kind in line.kinds)
     notes = twins.notes()
