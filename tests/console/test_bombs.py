@@ -56,6 +56,7 @@ BOMBS: dict[str, tuple[Bomb, ...]] = {
     "rejected.jsonl": (Bomb("rejected.jsonl"),),
     "feedback.jsonl": (Bomb("feedback.jsonl"),),
     "dropped.jsonl": (Bomb("dropped.jsonl"),),
+    "triage.jsonl": (Bomb("triage.jsonl"),),
     "extensions.jsonl": (Bomb("extensions.jsonl"),),
     "losses.jsonl": (Bomb("losses.jsonl"),),
     "operation.<process>.jsonl": (Bomb("operation.trainer.jsonl", ("console", "recover", "RUN")),),
