@@ -700,7 +700,7 @@ serve([tool("add")], lambda name, arguments: said("added"))
 
 
 def test_paths_are_known_to_whoever_tries_calls_files_folders_and_from_the_worlds_own(
-    servers: Servers,
+    servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What a template and a state hold; nothing hidden."""
     for path in (".git/HEAD", "tea/green.txt"):
@@ -714,7 +714,7 @@ def answer(name, arguments):
     return said("yes", isError=not folder.is_dir())
 serve([tool("list_folder", schema)], answer)
 """
-    os.chdir(servers.folder)
+    monkeypatch.chdir(servers.folder)
     world = servers(program, "--files", "kept")
     state = {"files": {"coffee/black.txt": "x"}}
     instance = world.reset(state)

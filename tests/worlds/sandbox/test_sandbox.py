@@ -390,6 +390,7 @@ def test_what_hangs_ends_with_its_parent() -> None:
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
     )
+    assert done.stdout, done.stderr
     pid = int(done.stdout)
     for _ in range(100):
         try:
