@@ -37,6 +37,9 @@ class Watching(DaemonWork):
         if run.config.sync == "lockstep":
             what = "files come when they come, and in lockstep nothing depends on a clock"
             raise run.refused(what, "leave operation.admit.folder out")
+        if not (folder := Path(run.config.operation.admit.folder).absolute()).is_dir():
+            what = f"operation.admit.folder: there is no folder {folder}"
+            raise run.refused(what, "make it, or start the daemon where it is")
         self._daemon = daemon
         self._busy = False
         self._gate("")

@@ -7,6 +7,7 @@ import asyncio
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from functools import partial
 
@@ -43,6 +44,7 @@ class TriageWhileIdle(DaemonWork):
         path = daemon.run.path / TRIAGE
         self._log = LogWriter(path)
         self._done = {(entry["task"], entry["epoch"]) for entry in read(path)}
+        self._failed = Counter[tuple[str, int]]()  # triages since the start; they come last
 
     def close(self) -> None:
         self._log.close()
@@ -51,7 +53,8 @@ class TriageWhileIdle(DaemonWork):
         if not self._daemon.idle:
             return []
         retired = {(one.member.task_id, one.epoch) for one in state.pool.too_hard} - self._done
-        return [partial(self._triage, *key) for key in sorted(retired)[:1]]
+        first = sorted(retired, key=lambda key: (self._failed[key], key))[:1]
+        return [partial(self._triage, *key) for key in first]
 
     async def _triage(self, task: str, epoch: int) -> None:
         run = self._daemon.run
@@ -71,6 +74,7 @@ class TriageWhileIdle(DaemonWork):
         )
         child: subprocess.CompletedProcess[str] = await asyncio.to_thread(triage)
         if child.returncode:
+            self._failed[task, epoch] += 1
             raise InfrastructureError(f"no triage of {task}: {child.stderr}")
         self._done.add((task, epoch))
         await asyncio.to_thread(run.sync, run.pool_log)

@@ -112,12 +112,17 @@ class Idle:
 
 @pytest.mark.parametrize(
     ("changes", "words"),
-    [({"sync": "lockstep"}, "lockstep"), ({"pool": {"static": True}}, "static")],
+    [
+        ({"sync": "lockstep"}, "lockstep"),
+        ({"pool": {"static": True}}, "static"),
+        ({}, "there is no folder .*/gone → make it"),
+    ],
 )
 def test_a_run_that_can_take_nothing_says_so_at_once(
     tmp_path: Path, changes: dict[str, Any], words: str
 ) -> None:
-    changes = {**changes, "operation": {"admit": {"folder": str(tmp_path)}}}
+    folder = tmp_path if changes else tmp_path / "gone"
+    changes = {**changes, "operation": {"admit": {"folder": str(folder)}}}
     daemon: Any = Idle(make_run(tmp_path / "run", changes))
     with pytest.raises(RefusedError, match=words):
         dropped_files.work(daemon)

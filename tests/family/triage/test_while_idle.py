@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import orjson
 import pytest
@@ -16,8 +18,9 @@ from rods.buffers.run.run import Run
 from rods.buffers.state import read_state
 from rods.console.main import run as rods
 from rods.dialects import Message
-from rods.errors import EXIT_USER
+from rods.errors import EXIT_USER, InfrastructureError
 from rods.family.triage.extension import TRIAGE
+from rods.family.triage.while_idle import TriageWhileIdle
 from rods.observations import Group, Role, Rollout
 from rods.tasks import Task
 from tests.daemon.runs import Daemon, Trainer, make_run, until
@@ -140,6 +143,19 @@ def test_without_a_policy_ground_truths_alone_are_executed(tmp_path: Path) -> No
     assert {record["diagnosis"] for record in found(path)} == {"sound"}
     assert all(record["played"] == {} for record in found(path))
     assert verify(path).problems == []
+
+
+async def test_what_could_not_be_triaged_holds_nothing_else_up(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    daemon: Any = SimpleNamespace(run=run, idle=True)
+    too_hard = [SimpleNamespace(member=SimpleNamespace(task_id=name), epoch=1) for name in "ab"]
+    state: Any = SimpleNamespace(pool=SimpleNamespace(too_hard=too_hard))
+    work = TriageWhileIdle(daemon)
+    for name in "aba":
+        [job] = work.due(state)
+        with pytest.raises(InfrastructureError, match=f"no triage of {name}: .*there is no task"):
+            await job()
+    work.close()
 
 
 def test_a_task_that_is_not_there_is_no_task_to_triage(
