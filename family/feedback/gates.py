@@ -49,6 +49,15 @@ _ORDER = (
     r"|\b(?:before|after|then|first) (?:calling |you call )?{name}\b"
     r"|\b{name}\b(?:\(|,? (?:and )?then\b|, and\b| (?:first|before|after|in this)\b)"
 )
+# A clause that commands: a verb, and what follows one. So many of them are all the steps in order.
+_COMMAND = re.compile(
+    r"(?i)(?:^|[.;:,]| and| then| before)(?: (?:and|then|only|so|please|next|once))* ?"
+    r"(?!(?:it|they|there|this|that|these|those|but|or|if|as|when|where|which|who|nothing|nobody"
+    r"|none|not|and|then|only|so|once|after|with|at|in|on|by|for|to|from|\w+(?:ing|ed|[^s]s)) )"
+    r"[a-z]+ (?:the|its?|them|that|this|an?|all|any|in|out|up|off|on|for|to|by|with|again|only|from"
+    r"|what|who|whether|how|your(?:self)?)\b"
+)
+STEPS = 3
 # Words that refer to what was said, and those that exclude: of many things that leaves many.
 _REFERS = frozenset(
     ["it", "they", "them", "this", "these", "nothing", "you", "your", "not", "no", "cannot"]
@@ -162,6 +171,8 @@ def feedback_faults(
     for name in (described.name for described in tools):
         if re.search(_ORDER.format(name=name), text, re.IGNORECASE):
             return [f"it orders a call of {name}: say what the tool does, as '{name} may tell'"]
+    if len(_COMMAND.findall(text)) >= STEPS:
+        return ["it gives the steps one after the other: say what is missing, and leave the way open"]
     refusal = re.sub(r"\{\w+\}|<\w+>", " ", pattern)
     plain = _ENDINGS.sub("", text).rstrip(".")
     for parameter, values in _choices(tools):
