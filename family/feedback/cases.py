@@ -189,8 +189,8 @@ def check(run: Run, findings: Findings, replay: bool) -> None:
                 environment = run.environments.load(case.environment)
                 tools = environment.tools()
                 other = tools.get(record["remedy"]["tool"])
-                faults = feedback_faults(
-                    environment, tools[case.tool], other, case.pattern, record["text"], truth
-                )
+                about = environment, tools[case.tool], other, case.pattern, record["text"]
+                doubts = settings_of(run.config).doubts == "refuse"
+                faults = feedback_faults(*about, truth, doubts)
                 for fault in faults:
                     findings.problem(where, f"its text does not pass the gates: {fault}")

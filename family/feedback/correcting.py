@@ -281,8 +281,9 @@ class Correcting(DaemonWork):
             return [f"its remedy is about {about.strip()}, of which the text says nothing"]
         truth = gates.GroundTruthValues(self._tasks())
         other = tools.get(remedy.tool)
+        doubts = self.settings.doubts == "refuse"
         return gates.feedback_faults(
-            environment, tool, other, failure.mined.pattern, proposal.text, truth
+            environment, tool, other, failure.mined.pattern, proposal.text, truth, doubts
         )
 
     def _brought_about(
@@ -403,7 +404,14 @@ async def judge(
         "first": f"call {remedy.tool} before {tool.name}",
         "argument": f"give {remedy.argument} of {tool.name} in the form {remedy.shape}",
     }[remedy.kind]
-    fields = {**_about(environment, tool, pattern), "feedback": text, "remedy": advice}
+    other = environment.tools().get(remedy.tool)
+    doubts = gates.feedback_doubts(environment, tool, other, pattern, text)
+    fields = {
+        **_about(environment, tool, pattern),
+        "feedback": line({"answer": text}),
+        "remedy": advice,
+        "doubts": "\n".join(map(line, doubts)) or "(none)",
+    }
     return await asker.ask_keyed(
         rng,
         Question("feedback_judge", fields, FORMS["feedback_judge"], read),

@@ -37,6 +37,7 @@ _FORM = re.compile(r"(?:[A-Za-z0-9_ .,;:()-]|(?<=n)'t\b|(?<=[a-z])'(?:s|re|ll|ve
 _RUNS = re.compile(r"[.,;:-]{2,}|_{2,}|(?<=\w) (?=[.,;:])|[.,;:](?=\w)|-(?!\w)|(?<!\w)-")
 _ENDINGS = re.compile(r"'\w*|(?<=\d)-|-(?=\d)")  # of words, which no list of words has
 _TOKEN = re.compile(r"[A-Za-z0-9_]+")
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
 # single out, behind those, unless a document or a result speaks
 _BY = "that|which|who|whose|where(?! (?:it|they|you)\\b)|with"
 _SPEAKS = (
@@ -54,8 +55,8 @@ _COMMAND = re.compile(
     r"(?i)(?:^|[.;:,]| and| then| before)(?: (?:and|then|only|so|please|next|once))* ?"
     r"(?!(?:it|they|there|this|that|these|those|but|or|if|as|when|where|which|who|nothing|nobody"
     r"|none|not|and|then|only|so|once|after|with|at|in|on|by|for|to|from|\w+(?:ing|ed|[^s]s)) )"
-    r"[a-z]+ (?:the|its?|them|that|this|an?|all|any|in|out|up|off|on|for|to|by|with|again|only|from"
-    r"|what|who|whether|how|your(?:self)?)\b"
+    r"[a-z]{2,} (?:the|its?|them|that|this|an?|all|any|in|out|up|off|on|for|to|by|with|again|only"
+    r"|from|what|who|whether|how|your(?:self)?)\b"
 )
 STEPS = 3
 # Words that refer to what was said, and those that exclude: of many things that leaves many.
@@ -157,10 +158,11 @@ def feedback_faults(
     pattern: str,
     text: str,
     truth: GroundTruthValues,
+    doubts: bool = False,
 ) -> list[str]:
     """Why `text` may not be shown for refusals of `tool` with this pattern; empty where it may.
-    `remedy`: the tool that its remedy names. The reasons tell a writer what to change, and none of
-    the values that it must not know."""
+    `remedy`: the tool that its remedy names; `doubts`: whether a doubt is enough. The reasons tell
+    a writer what to change, and none of the values that it must not know."""
     tools = [tool, *([remedy] if remedy else [])]
     if not SHORTEST <= len(text) <= LONGEST:
         return [f"it has {len(text)} characters; it must have {SHORTEST} to {LONGEST}"]
@@ -172,32 +174,54 @@ def feedback_faults(
         if re.search(_ORDER.format(name=name), text, re.IGNORECASE):
             return [f"it orders a call of {name}: say what the tool does, as '{name} may tell'"]
     if len(_COMMAND.findall(text)) >= STEPS:
-        return ["it gives the steps one after the other: say what is missing, and leave the way open"]
-    refusal = re.sub(r"\{\w+\}|<\w+>", " ", pattern)
-    plain = _ENDINGS.sub("", text).rstrip(".")
-    for parameter, values in _choices(tools):
-        if values and parameter.schema.get("type") != "array":  # of which all may be the value
-            plain = re.sub(
-                r"(?:,? (?:and |or )|, )".join(map(re.escape, values)) + r"\b", "", plain
-            )
-    free = _IDIOMS.sub(lambda match: " " * len(match[0]), plain)
-    if odd := _odd(free, _of_choices(free, tools, refusal), tools, refusal):
-        some = ", ".join(map(repr, odd[:5]))
         return [
-            f"these are numbers, ranks or names that the tool's document does not have, or more "
-            f"than a rule needs beside an argument with few values: {some}"
+            "it gives the steps one after the other: say what is missing, and leave the way open"
         ]
-    fault = _apart(free, tools, refusal, environment.tools().values())
-    if fault := fault or _singled_out(free, tools, refusal):
+    shown = [*map(_document, tools), _bare(pattern)]
+    documented_numbers = set(map(float, _NUMBER.findall(" ".join(shown))))
+    if numbers := [one for one in _NUMBER.findall(text) if float(one) not in documented_numbers]:
+        return [f"it has a number that no document has: {', '.join(numbers[:3])}"]
+    if fault := _some_of_those_listed(_free(text, tools), tools, _bare(pattern)):
         return [fault]
-    shown = [*map(_document, tools), refusal]
     if leaks := truth.leaks(text, shown):
         some = " and ".join(map(repr, leaks[:3]))
         return [
             f"it says {some}, which may be a value of an argument and stands in no document: say "
             f"it otherwise"
         ]
-    return []
+    return feedback_doubts(environment, tool, remedy, pattern, text) if doubts else []
+
+
+def feedback_doubts(
+    environment: Environment, tool: Tool, remedy: Tool | None, pattern: str, text: str
+) -> list[str]:
+    """Where `text` might tell a value or a choice in other words, which a judge has to settle: the
+    rules know few words."""
+    tools = [tool, *([remedy] if remedy else [])]
+    refusal = _bare(pattern)
+    free = _free(text, tools)
+    odd = _odd(free, _of_choices(free, tools, refusal), tools, refusal)
+    doubts = [f"{', '.join(map(repr, odd[:5]))}: not needed for a rule"] if odd else []
+    doubts += filter(None, [_apart(free, tools, refusal, environment.tools().values())])
+    return doubts + [f"{words!r} may say which" for words in _told(free, tools)]
+
+
+def _bare(pattern: str) -> str:
+    """The words of a refusal, without the places of values."""
+    return re.sub(r"\{\w+\}|<\w+>", " ", pattern)
+
+
+def _free(text: str, tools: Sequence[Tool]) -> str:
+    """`text` without endings, idioms, and lists of all the values that a document has."""
+    plain = _ENDINGS.sub("", text).rstrip(".")
+    for parameter, values in _choices(tools):
+        if values and parameter.schema.get("type") != "array":  # of which all may be the value
+            plain = re.sub(
+                r"(?:,? (?:and |or )|, )(?:an? |the )?".join(map(re.escape, values)) + r"\b",
+                "",
+                plain,
+            )
+    return _IDIOMS.sub(lambda match: " " * len(match[0]), plain)
 
 
 def _nouns(tools: Sequence[Tool]) -> frozenset[str]:
@@ -265,45 +289,46 @@ def _apart(text: str, tools: Sequence[Tool], refusal: str, world: Iterable[Tool]
         said = _words(sentence)
         strange = [word for word in said if len(word) > 2 and stem(word) not in plain]
         if foreign := min((word for word in strange if stem(word) not in general), default=""):
-            return (
-                f"it speaks of {foreign!r}, which no document of these tools names: say it in "
-                f"words of the tools, or in more common ones"
-            )
+            return f"{foreign!r}, which no document names"
         if strange and said.isdisjoint(_REFERS) and spoken.isdisjoint(map(stem, said)):
-            return (
-                f"it speaks of {min(strange)!r} in a sentence without a word of the tool, of its "
-                f"document or of the refusal: say what it has to do with them"
-            )
+            return f"{min(strange)!r}, in a sentence without a word of tool or refusal"
     return ""
 
 
-def _singled_out(text: str, tools: Sequence[Tool], refusal: str) -> str:
-    """How `text` tells one value of several: by what its document lists, by another value, by its
-    letters or by what it means elsewhere; empty where it does not."""
-    words = WORD.findall(text)
-    initials = "".join(word[0] for word in words).casefold()
-    stems = set(map(stem, words))
+def _some_of_those_listed(text: str, tools: Sequence[Tool], refusal: str) -> str:
+    """That `text` tells some of the values that a document lists, or one by its first letters;
+    empty where it does not."""
+    initials = "".join(word[0] for word in WORD.findall(text)).casefold()
+    stems = set(map(stem, _words(text)))
     allowed = set(map(stem, _words(f"{tools[0].name} {refusal}")))
-    nouns = {"one", "ones", "value", "values", "option", "options"}
     for parameter, values in _choices(tools):
         about = _words(parameter.name) if values else frozenset()
-        nouns |= about
         hinted = stems & set(
             map(stem, _words(" ".join([*values, *_GLOSS.findall(parameter.description)])))
         )
         own = parameter in tools[0].parameters
-        if hinted - allowed or (hinted and own and stems & set(map(stem, about))):
+        exact = any(
+            re.search(rf"\b{re.escape(one)}\b", text) for one in values if one != one.lower()
+        )
+        if exact or hinted - allowed or (hinted and own and stems & set(map(stem, about))):
             return (
                 f"it says some of what the document lists for {parameter.name}: say all, as it "
                 f"does, or none"
             )
         if any(len(value) > 2 and value.casefold() in initials for value in values):
             return "the first letters of its words tell a value that a document lists"
-    every = nouns.union(*(_words(name) for tool in tools for name in tool.parameter_names))
-    told = _TOLD.format(few="|".join(nouns), every="|".join(every))
-    if match := re.search(told, text) or _POINTING.search(text) or _ELLIPSIS.search(text):
-        return f"it tells a value by another one, or by what it is elsewhere: {match[0]!r}"
     return ""
+
+
+def _told(text: str, tools: Sequence[Tool]) -> list[str]:
+    """The words of `text` that may tell a value by another one, by its letters or by what it means
+    elsewhere."""
+    few = {"one", "ones", "value", "values", "option", "options"}
+    few = few.union(*(_words(parameter.name) for parameter, values in _choices(tools) if values))
+    every = few.union(*(_words(name) for tool in tools for name in tool.parameter_names))
+    told = re.compile(_TOLD.format(few="|".join(few), every="|".join(every)))
+    matches = (pattern.search(text) for pattern in (told, _POINTING, _ELLIPSIS))
+    return [match[0].strip() for match in matches if match]
 
 
 def _choices(tools: Iterable[Tool]) -> list[tuple[Parameter, list[str]]]:

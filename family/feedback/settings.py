@@ -17,6 +17,8 @@ class Feedback(Section):
 
     # where an approved text stands: beside the refusal, as a hint does, or in its place (000)
     form: Literal["beside", "in_place"] = "beside"
+    # who settles words that may tell a value: the judge, or nobody: refuse, where it is weak
+    doubts: Literal["judge", "refuse"] = "judge"
     # in so many rollouts a failure must have occurred before anybody is asked about it
     rollouts: AtLeastOne = 8
     tasks: AtLeastOne = 2  # and in those of so many tasks

@@ -243,17 +243,22 @@ def test_a_text_is_asked_for_once_approved_and_shown_from_the_next_epoch_on(
 
 
 @pytest.mark.slow
-def test_no_disguise_passes_under_a_judge_that_approves_everything(tmp_path: Path) -> None:
+@pytest.mark.parametrize("doubts", ["refuse", "judge"])
+def test_no_disguise_passes_where_doubts_refuse_or_the_judge_settles_them(
+    tmp_path: Path, doubts: str
+) -> None:
+    """A judge that approves everything, and one that approves what it is not asked to settle."""
     leaks = iter(LEAKS.values())
     path = tmp_path / "run"
 
     def leaking(template: str, fields: dict[str, str]) -> Any:
         if template == "feedback_judge":
-            return {**GOOD, "approved": True, "suggestion": ""}
+            settled = doubts == "judge" and fields["doubts"] != "(none)"
+            return {**GOOD, "solution_leakage": settled, "approved": not settled, "suggestion": ""}
         return proposal(fields, f"Then {next(leaks, '1250')}.")
 
     agents = Agents(leaking)
-    with made(path, agents) as run, Daemon(path) as daemon:
+    with made(path, agents, feedback={"doubts": doubts}) as run, Daemon(path) as daemon:
         with failing(LOOK_UPS), FailingTrainer(run) as trainer:
             trainer.play(12)
             until(lambda: ended(path) == len(LOOK_UPS))
@@ -261,8 +266,9 @@ def test_no_disguise_passes_under_a_judge_that_approves_everything(tmp_path: Pat
     # leaks in plain words
     assert {"more details", "paul"} <= {value for task in TASKS for value in _values(task)}
     assert records(path, "approved") == []
-    assert agents.count() >= 30 and agents.count("feedback_judge") == 0
-    assert {one["by"] for one in records(path, "objected")} == {"gates"}
+    assert agents.count() >= 30 and (agents.count("feedback_judge") == 0) == (doubts == "refuse")
+    by = {"gates"} if doubts == "refuse" else {"gates", "judge"}
+    assert {one["by"] for one in records(path, "objected")} == by
 
 
 @pytest.mark.slow

@@ -15,9 +15,9 @@ from rods.daemon.authors.llm.questions import Asker
 from rods.daemon.stand_ins.model import StandIn
 from rods.environments.base import Result
 from rods.episode.engine import Trace
-from rods.family.feedback.correcting import _examples, propose
+from rods.family.feedback.correcting import _examples, judge, propose
 from rods.family.feedback.failures import MinedFailure, failed_calls
-from rods.family.feedback.gates import GroundTruthValues, feedback_faults
+from rods.family.feedback.gates import GroundTruthValues, Remedy, feedback_faults
 from rods.family.feedback.hints import Approved, ApprovedText
 from rods.interfaces import IDENTITY
 from rods.tasks import Task
@@ -40,6 +40,24 @@ def test_no_example_is_about_the_tool_that_is_asked_about(environment: str, tool
     asker = Asker(client, "", client.account("stand-in"), 1)
     examples = _examples(asker, load(environment).tools()[tool])
     assert examples.count("Tool: ") >= 1 and f"Tool: {tool}\n" not in examples
+
+
+def test_the_judge_is_asked_about_what_the_rules_doubt() -> None:
+    client = StandInClient(
+        StandIn(), Endpoint(model="none", urls=("http://localhost",), structured=False)
+    )
+    world = load("desk")
+    tool = world.tools()["pay_bill"]
+    asker = Asker(client, "", client.account("stand-in"), 1)
+    remedy = Remedy("first", "get_balance")
+    for text, doubt in (
+        ("The account is unknown. The landlord expects money.", "'landlord', which no document"),
+        ("The account is unknown. A balance is known for those that exist.", "(none)"),
+    ):
+        about = world, tool, "no such account", text, remedy
+        opinion = asyncio.run(judge(asker, assignment().rng, *about))
+        question = client.questions[-1].messages[1]["content"]
+        assert doubt in question and not opinion.failed
 
 
 def calls_of(trace: Trace) -> list[tuple[Call, Result]]:
