@@ -16,19 +16,30 @@ from rods.canonical import JsonObject
 from rods.syntax import parse
 
 
-class KeptText(str):
-    __slots__ = ("json",)
-    json: str
+class _Kept:
+    """A value that nobody changes from here on. Its JSON text is written when it is first asked
+    for: most of what a state holds never is."""
+
+    __slots__ = ()
+    _json: str
+
+    @property
+    def json(self) -> str:
+        if not hasattr(self, "_json"):
+            self._json = write(self)
+        return self._json
 
 
-class KeptList(list[Any]):
-    __slots__ = ("json",)
-    json: str
+class KeptText(_Kept, str):
+    __slots__ = ("_json",)
 
 
-class KeptDict(JsonObject):
-    __slots__ = ("json",)
-    json: str
+class KeptList(_Kept, list[Any]):
+    __slots__ = ("_json",)
+
+
+class KeptDict(_Kept, JsonObject):
+    __slots__ = ("_json",)
 
 
 _KEPT: dict[type, Any] = {str: KeptText, list: KeptList, dict: KeptDict}
@@ -36,10 +47,8 @@ _KEPT_TYPES = frozenset(_KEPT.values())
 
 
 def keep(value: Any) -> Any:
-    """`value`, a text, list or dict that nobody changes from here on, with its JSON text."""
-    fresh = _KEPT[type(value)](value)
-    fresh.json = write(value)
-    return fresh
+    """`value`, a text, list or dict, as one that keeps its JSON text."""
+    return _KEPT[type(value)](value)
 
 
 def write_padded(value: JsonObject) -> str:
