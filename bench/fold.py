@@ -12,6 +12,7 @@ keeps in memory.
 from __future__ import annotations
 
 import gc
+import statistics
 import tempfile
 import time
 import tracemalloc
@@ -92,6 +93,15 @@ def _measure(opened: Run, count: int) -> tuple[float, float, int]:
     with path.open("rb") as file:
         records = sum(1 for _ in file)
     return min(parse), min(fold), records
+
+
+def times(opened: Run, count: int, rounds: int) -> float:
+    """How many times as long folding takes as parsing: the median over rounds."""
+    path = opened.path / "observations.jsonl"
+    _write(path, count)
+    return statistics.median(
+        _seconds(lambda: _fold(opened)) / _seconds(lambda: _parse(path)) for _ in range(rounds)
+    )
 
 
 def _kept(opened: Run) -> int:
