@@ -182,9 +182,8 @@ def checked(content: Any) -> Record:
         raise ValueError("no record")
     fields: Record = content
     # there are many, and a call for every field would take a fifth of folding them
-    if kind == "group":
-        if [*map(type, map(fields.get, GROUP))] == GROUP_TYPES:
-            return fields
+    if kind == "group" and [*map(type, map(fields.get, GROUP))] == GROUP_TYPES:
+        return fields
     if (fault := FAULTS.get(kind)) is not None and (what := fault(fields)):
         raise ValueError(f"{kind}{what}")
     return fields
