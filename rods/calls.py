@@ -113,13 +113,12 @@ def _plain_call(text: str) -> Call | None:
     mistake."""
     if (whole := _PLAIN_CALL.fullmatch(text)) is None:
         return None
-    name = whole[1]
     arguments: JsonObject = {}
     for key, value in _ARGUMENT.findall(whole[2]):
         if key in arguments:
             return None
         arguments[key] = value[1:-1] if value[0] in "'\"" else _plain(value)
-    return Call(name, arguments) if _KEYWORDS.isdisjoint((name, *arguments)) else None
+    return Call(whole[1], arguments) if _KEYWORDS.isdisjoint((whole[1], *arguments)) else None
 
 
 def _plain(text: str) -> Any:

@@ -196,13 +196,14 @@ class Observations:
         """Takes a snapshot of the fold of these parts; False where a later start has dropped steps
         that it holds, or fewer than `recent` follow it."""
         starts, last_step, digests, tracker, folds, places = kept
-        before = AttemptHistory.from_json(starts).attempt
-        history = known_starts(self._log, AttemptHistory.from_json(starts), parts)
+        history = AttemptHistory.from_json(starts)
+        before = history.attempt
+        known_starts(self._log, history, parts)
         if history.limit(before) < last_step:
             return False
         if self._recent:
             last = last_of_live(self._log)
-            if (last.get("step") or last.get("from_step") or 0) - last_step < self._recent:
+            if last.get("step", last.get("from_step", 0)) - last_step < self._recent:
                 return False
         self.starts = history
         self.last_step = last_step

@@ -276,7 +276,7 @@ class _Type:
 
     def __init__(self, parent: JsonMapping, value: Any, path: Sequence[str | int]) -> None:
         self.kinds = value if isinstance(value, list) else [value]
-        self.types = frozenset(each for kind in self.kinds for each in TYPES[kind])
+        self.types = {each for kind in self.kinds for each in TYPES[kind]}
 
     def validate(self, value: Any) -> None:
         if (dict if isinstance(value, dict) else type(value)) not in self.types:

@@ -9,6 +9,7 @@ import ast
 import json
 import json.encoder
 from collections.abc import Callable
+from functools import cached_property
 from json.encoder import encode_basestring_ascii as _quote
 from typing import Any
 
@@ -16,30 +17,39 @@ from rods.canonical import JsonObject
 from rods.syntax import parse
 
 
+def _encoder() -> Callable[[Any], str]:
+    """One call of CPython's C encoder with the settings of `json.dumps`."""
+    make = vars(json.encoder)["c_make_encoder"]
+
+    def refuse(value: Any) -> Any:
+        raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
+
+    chunks = make(None, refuse, _quote, None, ": ", ", ", False, False, True)
+    join = "".join
+    return lambda value: join(chunks(value, 0))
+
+
+write = _encoder()
+"""Writes a dict as `json.dumps` does, and raises as it does."""
+
+
 class _Kept:
     """A value that nobody changes from here on. Its JSON text is written when it is first asked
     for: most of what a state holds never is."""
 
-    __slots__ = ()
-    _json: str
-
-    @property
-    def json(self) -> str:
-        if not hasattr(self, "_json"):
-            self._json = write(self)
-        return self._json
+    json = cached_property(write)
 
 
 class KeptText(_Kept, str):
-    __slots__ = ("_json",)
+    """A text."""
 
 
 class KeptList(_Kept, list[Any]):
-    __slots__ = ("_json",)
+    """A list."""
 
 
 class KeptDict(_Kept, JsonObject):
-    __slots__ = ("_json",)
+    """An object."""
 
 
 _KEPT: dict[type, Any] = {str: KeptText, list: KeptList, dict: KeptDict}
@@ -96,19 +106,3 @@ def value_of(text: str) -> Any:
 
 def _refuse(constant: str) -> Any:
     raise ValueError(constant)
-
-
-def _encoder() -> Callable[[Any], str]:
-    """One call of CPython's C encoder with the settings of `json.dumps`."""
-    make = vars(json.encoder)["c_make_encoder"]
-
-    def refuse(value: Any) -> Any:
-        raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
-
-    chunks = make(None, refuse, _quote, None, ": ", ", ", False, False, True)
-    join = "".join
-    return lambda value: join(chunks(value, 0))
-
-
-write = _encoder()
-"""Writes a dict as `json.dumps` does, and raises as it does."""
