@@ -36,6 +36,7 @@ ROLLOUTS = 16
 DEMO = Path(__file__).parent.parent / "console" / "demo.toml"
 RUNS = Path(__file__).parent.parent / "runs"  # a real disk, as a user's run has
 NANO_STEPS = 20
+Clock = Callable[[], float]
 
 
 def measure(quick: bool, config: str = "") -> list[Figure]:
@@ -45,22 +46,17 @@ def measure(quick: bool, config: str = "") -> list[Figure]:
     if config:
         return [_share(Path(config))]
     tasks = desk.generate(1, TASKS, 8)
-    values = {
-        "policy": {"kind": "simulated"},
-        "rollouts": {"rollouts_per_task": ROLLOUTS},
-        "training": {"batch_tasks": BATCH, "steps": 52 if quick else 260},
-    }
-    simulated = parse_config(values, where="bench")
-    bare = _bare(simulated, tasks)
+    played = simulated(52 if quick else 260)
+    alone = bare(played, tasks)
     with tempfile.TemporaryDirectory(dir=RUNS) as folder:
-        full = _through_a_run(create_run(Path(folder) / "run", simulated, tasks))
+        full = through_a_run(create_run(Path(folder) / "run", played, tasks))
     figures = [
         Figure(
             "a step through a run, 32 tasks × 16 rollouts",
             full,
             "ms",
             "the same rollouts in a bare loop",
-            bare,
+            alone,
         )
     ]
     if not quick:
@@ -68,32 +64,41 @@ def measure(quick: bool, config: str = "") -> list[Figure]:
     return figures
 
 
-def _bare(config: Config, tasks: list[Task]) -> float:
+def simulated(steps: int) -> Config:
+    values = {
+        "policy": {"kind": "simulated"},
+        "rollouts": {"rollouts_per_task": ROLLOUTS},
+        "training": {"batch_tasks": BATCH, "steps": steps},
+    }
+    return parse_config(values, where="bench")
+
+
+def bare(config: Config, tasks: list[Task], clock: Clock = time.perf_counter) -> float:
     policy = SimulatedPolicy(config)
     steps = config.training.steps
     stage = config.curriculum.stages[0]
-    began = time.perf_counter()
+    began = clock()
     for step in range(1, steps + 1):
         first = (step - 1) * BATCH % (TASKS - BATCH)
         slots = tuple(
             BatchSlot(index, task) for index, task in enumerate(tasks[first : first + BATCH])
         )
         policy.practise(policy.groups(Batch(step, 0, 1, stage, slots, "")))
-    return (time.perf_counter() - began) / steps * 1000
+    return (clock() - began) / steps * 1000
 
 
-def _through_a_run(made: Run) -> float:
+def through_a_run(made: Run, clock: Clock = time.perf_counter) -> float:
     with TrainingRun(made) as training:
         policy = SimulatedPolicy(made.config)
         training.begin(policy)
-        began = time.perf_counter()
+        began = clock()
         while training.stopping is None:
             batch = training.next_batch()
             groups = policy.groups(batch)
             training.record(batch, groups)
             policy.practise(groups)
             training.after_update()
-        return (time.perf_counter() - began) / training.step * 1000
+        return (clock() - began) / training.step * 1000
 
 
 class _Timed(TrainingRun):

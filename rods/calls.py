@@ -10,7 +10,7 @@ import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from keyword import iskeyword
+from keyword import kwlist
 from typing import Any, Literal
 
 from rods.canonical import JsonMapping, JsonObject, frozen
@@ -39,6 +39,7 @@ _VALUE = rf"({_ATOM}|\[(?:{_ATOM}(?:, ?{_ATOM})*)?\])"
 _ITEM = re.compile(_ATOM)
 _ARGUMENT = re.compile(f"{_NAME}={_VALUE}")
 _PLAIN_CALL = re.compile(rf"{_NAME}\(((?:{_NAME}={_VALUE}(?:, ?(?=[A-Za-z_])|(?=\))))*)\)")
+_KEYWORDS = frozenset(kwlist)
 _CONSTANTS = {"True": True, "False": False, "None": None}
 
 
@@ -112,16 +113,17 @@ def _plain_call(text: str) -> Call | None:
     mistake."""
     if (whole := _PLAIN_CALL.fullmatch(text)) is None:
         return None
-    pairs = _ARGUMENT.findall(whole[2])
-    arguments = {
-        key: list(map(_atom, _ITEM.findall(value))) if value[0] == "[" else _atom(value)
-        for key, value in pairs
-    }
-    odd = len(arguments) < len(pairs) or any(map(iskeyword, (whole[1], *arguments)))
-    return None if odd else Call(whole[1], arguments)
+    arguments: JsonObject = {}
+    for key, value in _ARGUMENT.findall(whole[2]):
+        if key in arguments:
+            return None
+        arguments[key] = value[1:-1] if value[0] in "'\"" else _plain(value)
+    return Call(whole[1], arguments) if _KEYWORDS.isdisjoint((whole[1], *arguments)) else None
 
 
-def _atom(text: str) -> Any:
+def _plain(text: str) -> Any:
+    if text[0] == "[":
+        return list(map(_plain, _ITEM.findall(text)))
     if text[0] in "'\"":
         return text[1:-1]
     return _CONSTANTS[text] if text in _CONSTANTS else float(text) if "." in text else int(text)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +39,11 @@ _COMPARED = {
 }
 
 
-def compare(oracle: Worker, file: Path, rounds: int) -> dict[str, Any]:
-    """The figures by name: {"ours", "official", "ratio", "unit", "rounds"}."""
+def compare(
+    oracle: Worker, file: Path, rounds: int, names: Collection[str] = _COMPARED
+) -> dict[str, Any]:
+    """The figures by name: {"ours", "official", "ratio", "unit", "rounds"}; of `names` alone."""
+    compared = {name: _COMPARED[name] for name in names}
     ours = Worker(WorkerSpec(TARGET, seconds=_HOUR, memory=1 << 33))
     mine: dict[str, list[float]] = {}
     theirs: dict[tuple[str, int], list[float]] = {}
@@ -48,7 +51,7 @@ def compare(oracle: Worker, file: Path, rounds: int) -> dict[str, Any]:
         counts = ours.call({"do": "counts", "wheel": str(file)})
         for _ in range(rounds + 1):
             official: dict[tuple[str, int], float] = {}
-            for name, asked, _unit in _COMPARED.values():
+            for name, asked, _unit in compared.values():
                 if asked not in official:
                     do, group = asked
                     cpu, _wall = oracle.call({"do": do, "group": group, "wheel": str(file)})
@@ -58,7 +61,7 @@ def compare(oracle: Worker, file: Path, rounds: int) -> dict[str, Any]:
     finally:
         ours.close()
     figures = {}
-    for title, (name, asked, unit) in _COMPARED.items():
+    for title, (name, asked, unit) in compared.items():
         # the first round warms up
         one = mine[name][1:]
         other = theirs[asked][1:]

@@ -9,6 +9,7 @@ from typing import Any
 
 from rods.buffers.log.parts import last_record, records_with
 from rods.buffers.log.record_bytes import Record
+from rods.errors import CorruptLogError
 
 START = b'"kind":"start"'
 
@@ -56,22 +57,26 @@ class AttemptHistory:
 
 
 def known_starts(
-    path: Path, starts: AttemptHistory | None = None, skip: Container[str] = frozenset()
+    path: Path,
+    starts: AttemptHistory | None = None,
+    skip: Container[str] = frozenset(),
+    latest: float = math.inf,
 ) -> AttemptHistory:
-    """Adds to `starts` (default: none) those in a log of observations, but for the parts named in
-    `skip`: folds that know them beforehand read the log once, however often it was rewound. Relies
-    on records being compact JSON (docs/protocol.md)."""
+    """Adds to `starts` (default: none) those in a log of observations up to that of the attempt
+    `latest`, but for the parts named in `skip`: folds that know them beforehand read the log once,
+    however often it was rewound. Relies on records being compact JSON (docs/protocol.md)."""
     starts = starts or AttemptHistory()
     for found in records_with(path, START, skip):
         if found["kind"] == "start":
             starts.add(found)
+        if starts.attempt >= latest:
+            break
     return starts
 
 
-def last_step_of(path: Path) -> int:
-    """The step that the last record of the live part of a log of observations names; 0 where it
-    names none."""
-    with suppress(FileNotFoundError):
-        if (last := last_record(path)[0]) is not None:
-            return int(last.get("step") or last.get("from_step") or 0)
-    return 0
+def last_of_live(path: Path) -> Record:
+    """The last record of the live part of a log of observations; empty where there is none, or
+    none to be believed, as whoever reads up to there will say."""
+    with suppress(FileNotFoundError, CorruptLogError):
+        return last_record(path)[0] or {}
+    return {}

@@ -6,12 +6,13 @@ nothing is deleted. `Observations` follows the log and folds anew when a start d
 has folded."""
 
 import hashlib
+import math
 from collections.abc import Container, Iterator
 from typing import Any
 
 import orjson
 
-from rods.buffers.folds.attempts import AttemptHistory, known_starts, last_step_of
+from rods.buffers.folds.attempts import AttemptHistory, known_starts, last_of_live
 from rods.buffers.folds.snapshots import KeptTail, Snapshots
 from rods.buffers.log.record_bytes import Record, believed, group_of, misfit
 from rods.buffers.run.run import Run
@@ -88,6 +89,7 @@ class Observations:
         self._begin()
 
     def _begin(self) -> None:
+        self.starts = AttemptHistory()
         self.rewound = False
         self._fold_anew()
 
@@ -160,7 +162,6 @@ class Observations:
         self.update = None
         self.tracker = Tracker(self.run.config.zones, self.run.config.selection.boundary)
         self.folds = new_folds(self.run.config)
-        self.starts = AttemptHistory()
         self.last_step = 0
         self._digests = bytearray()
         self.places = {}
@@ -171,7 +172,9 @@ class Observations:
             strict=self._strict,
         )
         if not self.tail.snapshot:
-            self.starts = known_starts(self._log)
+            # a log whose last record is of an attempt before its latest start is folded once more
+            latest = last_of_live(self._log).get("attempt", math.inf)
+            self.starts = known_starts(self._log, self.starts, latest=latest)
 
     def figures(self, place: Place) -> JsonObject:
         """What is said there of the features' folds."""
@@ -193,12 +196,15 @@ class Observations:
         """Takes a snapshot of the fold of these parts; False where a later start has dropped steps
         that it holds, or fewer than `recent` follow it."""
         starts, last_step, digests, tracker, folds, places = kept
-        before = AttemptHistory.from_json(starts).attempt
-        history = known_starts(self._log, AttemptHistory.from_json(starts), parts)
+        history = AttemptHistory.from_json(starts)
+        before = history.attempt
+        known_starts(self._log, history, parts)
         if history.limit(before) < last_step:
             return False
-        if self._recent and last_step_of(self._log) - last_step < self._recent:
-            return False
+        if self._recent:
+            last = last_of_live(self._log)
+            if last.get("step", last.get("from_step", 0)) - last_step < self._recent:
+                return False
         self.starts = history
         self.last_step = last_step
         self._digests = bytearray.fromhex(digests)

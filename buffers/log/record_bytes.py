@@ -43,6 +43,7 @@ for _kind, _fields in (("step", STEP_FIELDS), ("epoch", EPOCH_FIELDS)):
     for _added in _fields:
         SHAPES[_kind] |= {f"{name}?": shape for name, shape in _added.items()}
 GROUP = ("attempt", "step", "index", "stage", "task", "role", "interface")
+GROUP_TYPES = [int, int, int, int, str, str, str]
 FAULTS: dict[str, Fault] = {kind: fault_of(shape) for kind, shape in SHAPES.items()}
 CLOSED_BY: dict[str, str] = {
     kind: form["closed_by"] for kind, form in KINDS.items() if "closed_by" in form
@@ -181,11 +182,8 @@ def checked(content: Any) -> Record:
         raise ValueError("no record")
     fields: Record = content
     # there are many, and a call for every field would take a fifth of folding them
-    if kind == "group":
-        attempt, step, index, stage, task, role, interface = map(fields.get, GROUP)
-        counts = type(attempt) is type(step) is type(index) is type(stage) is int
-        if counts and type(task) is type(role) is type(interface) is str:
-            return fields
+    if kind == "group" and [*map(type, map(fields.get, GROUP))] == GROUP_TYPES:
+        return fields
     if (fault := FAULTS.get(kind)) is not None and (what := fault(fields)):
         raise ValueError(f"{kind}{what}")
     return fields

@@ -249,13 +249,11 @@ class Tail:
         waiting: list[Record] = []  # read, but behind the last record that counts
         while data := file.read(max(BLOCK, len(rest))):  # of a long line twice as much each time
             data = rest + data
-            end = data.rfind(b"\n")
-            rest = data[end + 1 :]
+            lines = data.split(b"\n")
+            rest = lines.pop()
+            end = offset + len(data) - len(rest)
             if len(rest) > LINE:
-                raise Damage(part, offset + end + 1, f"a line of more than {LINE >> 20} MiB")
-            if end < 0:
-                continue
-            lines = data[:end].split(b"\n")
+                raise Damage(part, end, f"a line of more than {LINE >> 20} MiB")
             records = self._parse(lines, part, offset, seq)
             done = len(records)
             if not self.raw:
@@ -272,7 +270,7 @@ class Tail:
                 waiting += records
             if len(records) < len(lines):
                 return
-            offset += end + 1
+            offset = end
         check_newline(rest, part, offset)
 
     def _parse(self, lines: list[bytes], part: Path, offset: int, seq: int) -> list[Record]:

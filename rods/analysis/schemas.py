@@ -276,10 +276,8 @@ class _Type:
 
     def __init__(self, parent: JsonMapping, value: Any, path: Sequence[str | int]) -> None:
         self.kinds = value if isinstance(value, list) else [value]
+        self.types = {each for kind in self.kinds for each in TYPES[kind]}
 
     def validate(self, value: Any) -> None:
-        if not any(
-            isinstance(value, TYPES[kind]) and (kind == "boolean" or not isinstance(value, bool))
-            for kind in self.kinds
-        ):
+        if (dict if isinstance(value, dict) else type(value)) not in self.types:
             raise ValueError(f"is not of type {self.kinds}")

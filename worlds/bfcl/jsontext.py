@@ -9,6 +9,7 @@ import ast
 import json
 import json.encoder
 from collections.abc import Callable
+from functools import cached_property
 from json.encoder import encode_basestring_ascii as _quote
 from typing import Any
 
@@ -16,19 +17,39 @@ from rods.canonical import JsonObject
 from rods.syntax import parse
 
 
-class KeptText(str):
-    __slots__ = ("json",)
-    json: str
+def _encoder() -> Callable[[Any], str]:
+    """One call of CPython's C encoder with the settings of `json.dumps`."""
+    make = vars(json.encoder)["c_make_encoder"]
+
+    def refuse(value: Any) -> Any:
+        raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
+
+    chunks = make(None, refuse, _quote, None, ": ", ", ", False, False, True)
+    join = "".join
+    return lambda value: join(chunks(value, 0))
 
 
-class KeptList(list[Any]):
-    __slots__ = ("json",)
-    json: str
+write = _encoder()
+"""Writes a dict as `json.dumps` does, and raises as it does."""
 
 
-class KeptDict(JsonObject):
-    __slots__ = ("json",)
-    json: str
+class _Kept:
+    """A value that nobody changes from here on. Its JSON text is written when it is first asked
+    for: most of what a state holds never is."""
+
+    json = cached_property(write)
+
+
+class KeptText(_Kept, str):
+    """A text."""
+
+
+class KeptList(_Kept, list[Any]):
+    """A list."""
+
+
+class KeptDict(_Kept, JsonObject):
+    """An object."""
 
 
 _KEPT: dict[type, Any] = {str: KeptText, list: KeptList, dict: KeptDict}
@@ -36,10 +57,8 @@ _KEPT_TYPES = frozenset(_KEPT.values())
 
 
 def keep(value: Any) -> Any:
-    """`value`, a text, list or dict that nobody changes from here on, with its JSON text."""
-    fresh = _KEPT[type(value)](value)
-    fresh.json = write(value)
-    return fresh
+    """`value`, a text, list or dict, as one that keeps its JSON text."""
+    return _KEPT[type(value)](value)
 
 
 def write_padded(value: JsonObject) -> str:
@@ -87,19 +106,3 @@ def value_of(text: str) -> Any:
 
 def _refuse(constant: str) -> Any:
     raise ValueError(constant)
-
-
-def _encoder() -> Callable[[Any], str]:
-    """One call of CPython's C encoder with the settings of `json.dumps`."""
-    make = vars(json.encoder)["c_make_encoder"]
-
-    def refuse(value: Any) -> Any:
-        raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
-
-    chunks = make(None, refuse, _quote, None, ": ", ", ", False, False, True)
-    join = "".join
-    return lambda value: join(chunks(value, 0))
-
-
-write = _encoder()
-"""Writes a dict as `json.dumps` does, and raises as it does."""

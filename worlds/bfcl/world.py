@@ -125,13 +125,14 @@ class Bfcl:
         # what is inside a class's scenario is for the class itself to refuse
         if what := _STATE.fault(state):
             raise ValueError(f"the state: {what}")
-        if not state.get("objects", {}).keys() <= set(state["classes"]):
+        changes = state.get("objects", {})
+        if not changes.keys() <= set(state["classes"]):
             raise ValueError("'objects' must hold objects of the state's classes")
         long_context = state.get("long_context", False)
         objects: JsonObject = {}
         for name in state["classes"]:
             instance = self.apis[name].type()
-            changed = state.get("objects", {}).get(name)
+            changed = changes.get(name)
             try:
                 if name not in STATELESS:
                     scenario = {} if changed is not None else state["config"].get(name, {})

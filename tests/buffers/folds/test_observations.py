@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 
 from rods.buffers.folds.attempts import AttemptHistory, known_starts
 from rods.buffers.folds.observations import Observations, digest
+from rods.buffers.log.record_bytes import line, record
 from rods.buffers.log.tail import read
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import OBSERVATIONS
@@ -55,6 +56,22 @@ def test_the_starts_are_found_without_folding(past: Run) -> None:
     whole.catch_up()
     assert known_starts(past.path / OBSERVATIONS).as_json() == whole.starts.as_json()
     assert known_starts(past.path / "nothing.jsonl").attempt == 0
+    assert known_starts(past.path / OBSERVATIONS, latest=1).attempt == 1  # looked no further
+
+
+def test_an_earlier_attempt_that_writes_behind_a_later_start_changes_nothing(
+    past: Run, tmp_path: Path
+) -> None:
+    run = reopened(past, tmp_path / "run")
+    log = run.path / OBSERVATIONS
+    whole = Observations(past, strict=True)
+    whole.catch_up()
+    late = record("update", attempt=1, step=1)
+    with log.open("ab") as file:
+        file.write(line(whole.tail.seq + 1, late))
+    follower = Observations(run, strict=True)
+    follower.catch_up()
+    assert follower.rewound and follower.snapshot() == whole.snapshot()
 
 
 def test_only_what_the_live_attempt_made_is_live(past: Run) -> None:
