@@ -10,17 +10,16 @@ import math
 import os
 import time
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from importlib.util import find_spec
-from queue import Full, Queue
+from queue import SimpleQueue
 from threading import Thread
-from traceback import format_exception_only
 from typing import Any
 
 from rods.buffers.run import runfolder
 from rods.buffers.run.run import Run
 from rods.buffers.trainer_log import TrainerLog
-from rods.canonical import JsonMapping, content_id
+from rods.canonical import JsonMapping, content_id, present
 from rods.deadlines import TRACKERS_END
 from rods.errors import UserError
 from rods.faults import LABELS
@@ -31,7 +30,7 @@ MOST_WAITING = 1_000  # reports that a tracker has not taken; later ones are los
 PROJECT = "rods"  # unless the dashboard's own variable names another
 # takes numbers by name, and the step that they are of
 Log = Callable[[Mapping[str, float], int], Any]
-Waiting = Queue[tuple[JsonMapping, int] | None]
+Waiting = SimpleQueue[tuple[JsonMapping, int] | None]
 
 
 class Reporters(ExitStack):
@@ -51,23 +50,18 @@ class Reporters(ExitStack):
                     remedy=f"`pip install {name}`, or leave it out",
                 )
 
-    def __exit__(self, *raised: Any) -> None:
-        for waiting in self._waiting.values():
-            with suppress(Full):
-                waiting.put_nowait(None)
-        super().__exit__(*raised)
-
     def log(self, numbers: JsonMapping, step: int) -> None:
         """Reports `numbers`, by name, as those of `step`; what is no number is left out."""
         numbers = {name: value for name, value in numbers.items() if isinstance(value, int | float)}
         for name in self._names:
             if name not in self._waiting:
-                waiting = self._waiting[name] = Waiting(MOST_WAITING)
+                waiting = self._waiting[name] = Waiting()
                 thread = Thread(target=_tell, args=(name, self._run, waiting), daemon=True)
                 thread.start()
                 self.callback(thread.join, TRACKERS_END / len(self._names))
-            with suppress(Full):
-                self._waiting[name].put_nowait((numbers, step))
+                self.callback(waiting.put, None)
+            if self._waiting[name].qsize() < MOST_WAITING:
+                self._waiting[name].put((numbers, step))
 
     def log_run(self, log: TrainerLog) -> None:
         """Reports how the run stands behind its last step, as `rods/<gauge>`."""
@@ -97,8 +91,7 @@ def _tell(name: str, run: Run, waiting: Waiting) -> None:
             failing = False
         except (Exception, SystemExit) as error:  # noqa: BLE001 it may raise anything
             if not failing:
-                why = "".join(format_exception_only(error))
-                log.warning("a tracker fails; training goes on", tracker=name, error=why)
+                log.warning("a tracker fails; training goes on", tracker=name, error=repr(error))
             failing = True
             if report is None:
                 return
@@ -131,8 +124,7 @@ def gauges(log: TrainerLog) -> dict[str, float]:
         "turns/calling": turns.calling_share,
         "turns/replies": turns.replies_a_turn,
     }
-    present = {name: value for name, value in means.items() if value is not None}
-    return {**log.state.gauges(), **labels, **present}
+    return {**log.state.gauges(), **labels, **present(**means)}
 
 
 def _mean(values: list[float]) -> float | None:
