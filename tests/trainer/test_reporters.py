@@ -9,7 +9,8 @@ import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sized
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -237,6 +238,10 @@ def from_trackio() -> dict[str, list[tuple[int, float]]]:
 KEY = "tracker-key-5e1f0c77a9"
 
 
+def counted(seen: Sized, least: int) -> bool:
+    return len(seen) >= least
+
+
 class Hostile:
     """A tracker that fails or hangs where its name says, and names its key in what it raises."""
 
@@ -301,7 +306,7 @@ def test_whatever_a_tracker_does_training_goes_on_and_others_are_told(
                 batch = stream.draw(step)
                 assert stream.observe(step, [one.group([0.0, 1.0]) for one in batch])
                 stream.report({"past all floats": 10**400} if step == 3 else {})
-                until(lambda told=1 + step: len(seen) >= told)
+                until(partial(counted, seen, 1 + step))
     finally:
         released.set()
     told = {step for kind, step, _ in seen if kind == "told"}
