@@ -60,7 +60,10 @@ class Reporters(ExitStack):
                 thread.start()
                 self.callback(thread.join, TRACKERS_END / len(self._names))
                 self.callback(waiting.put, None)
-            if self._waiting[name].qsize() < MOST_WAITING:
+            late = self._waiting[name].qsize()
+            if late == MOST_WAITING:
+                log.warning("a tracker takes nothing; further reports are lost", tracker=name)
+            if late <= MOST_WAITING:
                 self._waiting[name].put((numbers, step))
 
     def log_run(self, log: TrainerLog) -> None:

@@ -189,7 +189,8 @@ def test_what_a_worker_says_instead_of_an_answer_ends_that_episode_alone(
     """Nonsense, and what the machine refuses, are nobody's failure; what a text overruns is the
     policy's."""
     monkeypatch.setattr(AceBench, "worker", lying)
-    job = benchmark.maker(Settings({}, part="all")).job(item(benchmark, "agent_multi_step_0"))
+    made: Any = benchmark.maker(Settings({}, part="all"))
+    job = made.job(item(benchmark, "agent_multi_step_0"))
     job.own.item = how
 
     async def reply(need: NeedText) -> Reply:
