@@ -24,8 +24,13 @@ def listed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
     """The folders that are listed meanwhile."""
     scandir = os.scandir
     seen: list[Any] = []
+
+    def counted(path: Any) -> Any:
+        seen.append(path)
+        return scandir(path)
+
     with monkeypatch.context() as patched:
-        patched.setattr(os, "scandir", lambda path: seen.append(path) or scandir(path))  # type: ignore[func-returns-value]
+        patched.setattr(os, "scandir", counted)
         yield seen
 
 
