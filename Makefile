@@ -94,7 +94,7 @@ trackers:
 	@sh console/setup.sh dev
 	@PYTHONPATH="$$(sh bench/fixtures/fetched.sh $(BIN)/python trackers \
 	  wandb trackio mlflow-skinny sqlalchemy alembic tensorboard)" RODS_TRACKERS=1 OMP_NUM_THREADS=1 \
-	  $(BIN)/python -m pytest --timeout=3600 tests/trainer/test_trackers.py
+	  $(BIN)/python -m pytest --timeout=3600 tests/trainer/test_reporters.py
 
 # Adapters, each held to the contract in an environment with the library that it is for.
 ENVIRONMENT = sh bench/fixtures/environment.sh $(BIN)/python

@@ -33,7 +33,6 @@ from rods.signals import StopRequest
 from rods.tasks import AnyTask, read_tasks
 from rods.trainer.batches import by_slot, groups as groups_of
 from rods.trainer.policy import Batch, TrainingStopped
-from rods.trainer.reporters import Reporters
 from rods.trainer.reports import check_unrefilled
 from rods.trainer.training_run import TrainingRun
 
@@ -198,7 +197,7 @@ def open_training(
     check_unrefilled(run)
     request = StopRequest()
     main = threading.current_thread() is threading.main_thread()
-    own = TrainingRun(run, asked_to_stop or (lambda: request.asked), Reporters(run))
+    own = TrainingRun(run, asked_to_stop or (lambda: request.asked))
     signals = request if main and asked_to_stop is None else nullcontext()
     return Training(
         own, policy, save or (lambda folder: None), load or (lambda folder: None), signals

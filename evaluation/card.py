@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rods.calls import Call
-from rods.canonical import JsonMapping, JsonObject, content_id
+from rods.canonical import JsonMapping, JsonObject, content_id, present
 from rods.dialects.native import template_in
 from rods.environments.base import Result
 from rods.episode.drivers import Job
 from rods.episode.engine import NeedText, NeedUser
 from rods.evaluation.scoring import too_few
-from rods.observations import present
 from rods.tasks import AnyTask
 
 History = Literal["tokens", "messages", "parts", "recorded", "none"]

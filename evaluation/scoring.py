@@ -6,7 +6,7 @@ and lie in [0, 1]; those of differences are Student's t, cut to [-1, 1]."""
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from rods.canonical import JsonMapping, JsonObject, frozen
+from rods.canonical import JsonMapping, JsonObject, frozen, only
 from rods.observations import Rollout
 
 NORMAL = 1.959964  # the 0.975 quantile of the normal distribution
@@ -103,9 +103,7 @@ def differences(
         old = before[measure]
         new = after[measure]
         if both := old.keys() & new.keys():
-            pairs[measure] = paired(
-                {task: old[task] for task in both}, {task: new[task] for task in both}
-            ).as_json()
+            pairs[measure] = paired(only(old, both), only(new, both)).as_json()
     return pairs
 
 

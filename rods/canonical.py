@@ -35,6 +35,11 @@ def without(mapping: Mapping[Key, Value], *keys: Key) -> dict[Key, Value]:
     return {key: value for key, value in mapping.items() if key not in keys}
 
 
+def present(**fields: Any) -> JsonObject:
+    """The fields that are not None: a record leaves the others out."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
 def only(mapping: Mapping[Key, Value], keys: Iterable[Key]) -> dict[Key, Value]:
     """What `mapping` has of these keys, in their order."""
     return {key: mapping[key] for key in keys if key in mapping}

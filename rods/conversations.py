@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import ConfigDict, Field, StrictInt
 
 from rods.calls import Call
-from rods.canonical import JsonObject, Texts, frozen
+from rods.canonical import JsonObject, Texts, frozen, present
 
 PERSONA_TURNS = 8  # texts of a played user at most, where its task does not say
 RUBRIC_LEVELS = 2  # what a rubric gives at most
@@ -109,4 +109,4 @@ class Limits:
             raise ValueError("'limits' needs 'tool_turns', 'replies' or both, each at least 1")
 
     def as_json(self) -> dict[str, int]:
-        return {name: value for name, value in asdict(self).items() if value is not None}
+        return present(**asdict(self))

@@ -52,4 +52,5 @@ TOGETHER = 6 * 3600.0
 
 # The end of a process.
 THREADS_END = 2.0  # the daemon waits for its threads
-STOPPED = 20.0  # `rods up`: between SIGTERM and SIGKILL. Above THREADS_END
+TRACKERS_END = 10.0  # the trainer waits for what its trackers have not sent yet
+STOPPED = 20.0  # `rods up`: between SIGTERM and SIGKILL. Above THREADS_END and TRACKERS_END

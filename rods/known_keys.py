@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 SHORTEST_KEY = 6  # characters; a shorter key would be found, and starred out, in innocent words
 MOST_DECODED = 1 << 18  # characters: a hostile text costs as much time as it is long
+_KEYS = ("_KEY", "_TOKEN", "_PASSWORD", "_SECRET")  # ends of names of variables
 _known: set[str] = set()
 _of_addresses: set[str] = set()  # a password may be a word ("secret") that a model means otherwise
 
@@ -38,11 +39,13 @@ def remember_address(text: str) -> None:
 
 
 def remember_environment(variables: Mapping[str, str] = os.environ) -> None:
-    """The same for all addresses with a user that the process was started with: of trackers, hubs
-    and proxies."""
-    for value in variables.values():
+    """The same for all addresses with a user that the process was started with, and what its
+    variables call a key or the like: of trackers, hubs and proxies."""
+    for name, value in variables.items():
         if "://" in value and "@" in value:
             remember_address(value)
+        if name.endswith(_KEYS) and len(value) >= SHORTEST_KEY:
+            _of_addresses.add(value)
 
 
 def without_keys(text: str, *more: str, addresses: bool = True) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, field
 from typing import Any, Literal, get_args
 
-from rods.canonical import Json, JsonMapping, JsonObject, frozen, rounded
+from rods.canonical import Json, JsonMapping, JsonObject, frozen, present, rounded
 from rods.extension import Door
 from rods.faults import ENDS, INVALID_ENDS, LABELS, End, Label
 
@@ -53,11 +53,6 @@ def added_fields(record: JsonMapping) -> JsonObject:
                 check(value)
                 fields[name] = value
     return fields
-
-
-def present(**fields: Any) -> JsonObject:
-    """The fields that are not None: a record leaves the others out."""
-    return {name: value for name, value in fields.items() if value is not None}
 
 
 @frozen

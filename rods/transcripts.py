@@ -12,7 +12,7 @@ ROOM = 48_000  # characters of a transcript
 LONGEST = 4_000  # characters of one text, or of one call's arguments as JSON
 LEAST = 125  # the same where there is little room; what is old goes only then
 # line breaks that JSON leaves as they are
-_BREAKS = {code: f"\\u{code:04x}" for code in (0x7F, 0x85, 0x2028, 0x2029)}
+BREAKS = {code: f"\\u{code:04x}" for code in (0x7F, 0x85, 0x2028, 0x2029)}
 
 
 def transcript(records: Sequence[JsonMapping], room: int = ROOM) -> str:
@@ -43,7 +43,12 @@ def line(record: JsonMapping, longest: int | None = None) -> str:
         if longest is None
         else {name: _within(value, longest) for name, value in record.items()}
     )
-    return json.dumps(cut, ensure_ascii=False, separators=(",", ":")).translate(_BREAKS)
+    return json.dumps(cut, ensure_ascii=False, separators=(",", ":")).translate(BREAKS)
+
+
+def one_line(text: str) -> str:
+    """`text` with a space in the place of all that may end a line."""
+    return " ".join(text.split())
 
 
 def _within(value: Any, longest: int) -> Any:

@@ -80,6 +80,11 @@ def test_a_page_names_what_is_there(page: Path) -> None:
     assert not gone, f"{page} names what is not there: {', '.join(gone)}"
 
 
+def test_the_makefile_names_tests_that_are_there() -> None:
+    named = re.findall(r"tests/[\w/]+\.py", (ROOT / "Makefile").read_text(encoding="utf-8"))
+    assert named and not [name for name in named if not there(ROOT / name)]
+
+
 @pytest.mark.parametrize("page", tracked("*.md"), ids=str)
 def test_no_page_takes_code_from_the_tests(page: Path) -> None:
     """They are not in the wheel."""

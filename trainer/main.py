@@ -31,7 +31,6 @@ from rods.logs import log
 from rods.signals import StopRequest, ignore
 from rods.trainer.policy import TrainingStopped
 from rods.trainer.prerequisites import check_ahead, check_model, split
-from rods.trainer.reporters import Reporters
 from rods.trainer.training_run import TrainingRun
 
 UNBEGUN = 2.0  # seconds that a stop waits for what comes before the first step
@@ -113,7 +112,7 @@ def _train(run: Run, request: StopRequest) -> int:
         request.grace = run.config.operation.grace_seconds
         return request.asked
 
-    with TrainingRun(run, asked, Reporters(run)) as training:
+    with TrainingRun(run, asked) as training:
         if training.finished and processes == 1:
             log.info("nothing to do: the run is finished", step=training.step)
             return EXIT_OK

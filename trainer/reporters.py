@@ -1,5 +1,6 @@
 """What a run reports to beside its folder, `operation.report_to`; each needs its package. A start
-goes on in the dashboard's run of the starts before it, whatever killed them.
+goes on in the dashboard's run of the starts before it, whatever killed them. Training waits for
+none of them and ends by none: each has a thread of its own, and what it raises is logged.
 
 Accelerate has such, too, but they want its state of processes, which joins a group wherever a
 launcher has set its variables: not for a trainer that has a group of its own, or no torch.
@@ -11,19 +12,25 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from importlib.util import find_spec
+from queue import SimpleQueue
+from threading import Thread
 from typing import Any
 
 from rods.buffers.run import runfolder
 from rods.buffers.run.run import Run
 from rods.buffers.trainer_log import TrainerLog
-from rods.canonical import JsonMapping, content_id
+from rods.canonical import JsonMapping, content_id, present
+from rods.deadlines import TRACKERS_END
 from rods.errors import UserError
 from rods.faults import LABELS
+from rods.logs import log
 from rods.turn_statistics import dynamics, label_counts
 
+MOST_WAITING = 1_000  # reports that a tracker has not taken; later ones are lost
 PROJECT = "rods"  # unless the dashboard's own variable names another
 # takes numbers by name, and the step that they are of
 Log = Callable[[Mapping[str, float], int], Any]
+Waiting = SimpleQueue[tuple[JsonMapping, int] | None]
 
 
 class Reporters(ExitStack):
@@ -33,7 +40,7 @@ class Reporters(ExitStack):
     def __init__(self, run: Run) -> None:
         super().__init__()
         self._run = run
-        self._logs = dict[str, Log]()
+        self._waiting = dict[str, Waiting]()
         self._names = run.config.operation.report_to
         for name in self._names:
             if find_spec(name) is None:
@@ -45,16 +52,19 @@ class Reporters(ExitStack):
 
     def log(self, numbers: JsonMapping, step: int) -> None:
         """Reports `numbers`, by name, as those of `step`; what is no number is left out."""
-        floats = {
-            name: float(value) for name, value in numbers.items() if isinstance(value, int | float)
-        }
+        numbers = {name: value for name, value in numbers.items() if isinstance(value, int | float)}
         for name in self._names:
-            if name not in self._logs:
-                tag = content_id(
-                    [self._run.manifest["created"], self._run.manifest["identity_hash"]]
-                )[:16]
-                self._logs[name] = OPENED[name](self, self._run, tag, step)
-            self._logs[name](floats, step)
+            if name not in self._waiting:
+                waiting = self._waiting[name] = Waiting()
+                thread = Thread(target=_tell, args=(name, self._run, waiting), daemon=True)
+                thread.start()
+                self.callback(thread.join, TRACKERS_END / len(self._names))
+                self.callback(waiting.put, None)
+            late = self._waiting[name].qsize()
+            if late == MOST_WAITING:
+                log.warning("a tracker takes nothing; further reports are lost", tracker=name)
+            if late <= MOST_WAITING:
+                self._waiting[name].put((numbers, step))
 
     def log_run(self, log: TrainerLog) -> None:
         """Reports how the run stands behind its last step, as `rods/<gauge>`."""
@@ -62,6 +72,32 @@ class Reporters(ExitStack):
             self.log(
                 {f"rods/{name}": value for name, value in gauges(log).items()}, log.state.last_step
             )
+
+
+def _tell(name: str, run: Run, waiting: Waiting) -> None:
+    """Tells the tracker `name` what is `waiting`, until None is, and logs the first of failures in
+    a row."""
+    board = ExitStack()
+    tell = None
+    failing = False
+    while True:
+        report = waiting.get()
+        try:
+            if report is None:
+                board.close()
+                return
+            numbers, step = report
+            if tell is None:
+                tag = content_id([run.manifest["created"], run.manifest["identity_hash"]])[:16]
+                tell = OPENED[name](board, run, tag, step)
+            tell({key: float(number) for key, number in numbers.items()}, step)
+            failing = False
+        except (Exception, SystemExit) as error:  # noqa: BLE001 it may raise anything
+            if not failing:
+                log.warning("a tracker fails; training goes on", tracker=name, error=repr(error))
+            failing = True
+            if report is None:
+                return
 
 
 def gauges(log: TrainerLog) -> dict[str, float]:
@@ -91,8 +127,7 @@ def gauges(log: TrainerLog) -> dict[str, float]:
         "turns/calling": turns.calling_share,
         "turns/replies": turns.replies_a_turn,
     }
-    present = {name: value for name, value in means.items() if value is not None}
-    return {**log.state.gauges(), **labels, **present}
+    return {**log.state.gauges(), **labels, **present(**means)}
 
 
 def _mean(values: list[float]) -> float | None:

@@ -6,9 +6,9 @@ once for a static pool."""
 import math
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 from rods.buffers.checkpoints import UNSTARTED, Checkpoint, Checkpoints, Position
 from rods.buffers.log.record_bytes import record
@@ -23,6 +23,7 @@ from rods.rules import curriculum, order
 from rods.rules.curriculum import Course
 from rods.rules.order import EpochSlot
 from rods.trainer.policy import Batch, BatchSlot, Policy, Stopping, TrainingStopped
+from rods.trainer.reporters import Reporters
 
 LOG_SECONDS = 1.0  # at most one line about steps in so many seconds, but for the first of a start
 TRIAL = 5  # steps of a start that all have their line: `rods plan` takes rates from them
@@ -30,32 +31,17 @@ TRIAL = 5  # steps of a start that all have their line: `rods plan` takes rates 
 SPACING = 20
 
 
-class Reporter(AbstractContextManager[Any], Protocol):
-    """Who shows a run's numbers elsewhere while it goes on; closed with the run."""
-
-    def log(self, numbers: JsonMapping, step: int) -> None:
-        """Shows `numbers`, by name, as those of `step`."""
-
-    def log_run(self, log: TrainerLog) -> None:
-        """Shows how the run stands behind its last step."""
-
-
 class TrainingRun:
     """One start of the trainer on a run folder, as a context manager that owns its logs.
     `asked_to_stop` is polled between steps and while a merge waits for the daemon. Raises
     RefusedError as `TrainerLog`."""
 
-    def __init__(
-        self,
-        run: Run,
-        asked_to_stop: Callable[[], bool] = lambda: False,
-        reporter: Reporter | None = None,
-    ) -> None:
+    def __init__(self, run: Run, asked_to_stop: Callable[[], bool] = lambda: False) -> None:
         self.run = run
         self.config = run.config
         self.stopping: Stopping | None = None
         self._asked_to_stop = asked_to_stop
-        self._reporter = reporter
+        self._reporters = Reporters(run)
         self.trainer_log = TrainerLog(run)
         self._checkpoints = Checkpoints(run.path)
         self.resumed: Checkpoint | None = self._checkpoints.newest(self.trainer_log.live)
@@ -80,8 +66,7 @@ class TrainingRun:
     def __enter__(self) -> "TrainingRun":
         with ExitStack() as stack:
             stack.callback(self.trainer_log.close)
-            if self._reporter is not None:
-                stack.push(self._reporter)
+            stack.push(self._reporters)
             stack.enter_context(self.run.playing("trainer", self.trainer_log.heartbeat))
             self._leave = stack.pop_all().__exit__
         return self
@@ -98,8 +83,7 @@ class TrainingRun:
 
     def report(self, numbers: JsonMapping) -> None:
         """Shows the policy's own numbers of the last step to whom the run reports."""
-        if self._reporter is not None:
-            self._reporter.log(numbers, self.step)
+        self._reporters.log(numbers, self.step)
 
     def preparing(self, state: str, done: float) -> None:
         """To be called often during work before `begin` (a warm start) of which the share `done`
@@ -265,8 +249,7 @@ class TrainingRun:
         self._course = self._course.stepped(update.gradient_norm)
         self.trainer_log.write_update(update)
         self.trainer_log.write_tracker()
-        if self._reporter is not None:
-            self._reporter.log_run(self.trainer_log)
+        self._reporters.log_run(self.trainer_log)
         self._settle()
         due = (
             self.step % self.config.training.checkpoint_steps == 0 or time.monotonic() >= self._due

@@ -14,7 +14,7 @@ from rods.buffers.log.record_bytes import Damage, Record, record
 from rods.buffers.merging.rules import Admission, derive
 from rods.buffers.run.run import OwnedLog, Run
 from rods.buffers.state import RunState
-from rods.canonical import frozen
+from rods.canonical import frozen, present
 from rods.config import Stage
 from rods.errors import DeadlineError
 from rods.extension import Door
@@ -248,7 +248,7 @@ def recorded_slots(run: Run, pool: Pool) -> tuple[order.EpochSlot, ...]:
 def epoch_notes(run: Run, *, strict: bool = False) -> dict[str, EpochNotes]:
     """What features say in the records that open this run's epochs, by the feature's name."""
     notes = {name: begin(run, strict) for name, begin in EPOCH_NOTES.providers().items()}
-    return {name: note for name, note in notes.items() if note is not None}
+    return present(**notes)
 
 
 def opened_by(notes: Mapping[str, EpochNotes], closing: Record) -> dict[str, object]:

@@ -26,7 +26,7 @@ from rods.buffers.log.disk import refusals, sync_folder, write
 from rods.buffers.log.record_bytes import now
 from rods.buffers.run import runfolder
 from rods.buffers.run.run import Run, guard_hash, guarded_by
-from rods.canonical import JsonMapping, content_id
+from rods.canonical import JsonMapping, content_id, present
 from rods.composing.catalogue import catalogue_for
 from rods.composing.records import ComposeError
 from rods.config import PROTOCOL, Config, read_config
@@ -38,7 +38,6 @@ from rods.errors import UserError, complain, disk_error
 from rods.extension import Door
 from rods.faults import Reason
 from rods.gates.ground_truth import replay, unjudgeable
-from rods.observations import present
 from rods.rules.curriculum import writes
 from rods.rules.selection import reachable_maximum
 from rods.tasks import AnyTask, OpenTask, Task, task_lines

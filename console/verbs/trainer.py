@@ -13,13 +13,12 @@ from rods.buffers.checkpoints import Checkpoints
 from rods.buffers.lifecycle import extend as lengthen, fork as forked
 from rods.buffers.run.run import Run
 from rods.buffers.state import starts_of
-from rods.canonical import JsonObject
+from rods.canonical import JsonObject, present
 from rods.commands import Json, check_libraries
 from rods.config import parse_config, read_config
 from rods.console import api, foreign_trainer
 from rods.console.output import ConfigFile, RunFolder, Steps, estimated, print_json, print_result
 from rods.errors import UserError, say
-from rods.observations import present
 
 
 def new(run: RunFolder, /, *, config: ConfigFile, as_json: Json = False) -> None:

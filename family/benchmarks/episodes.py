@@ -28,7 +28,7 @@ import orjson
 from rods import dialects
 from rods.analysis.containment import read_json
 from rods.calls import Call
-from rods.canonical import JsonMapping, JsonObject, content_id, frozen, keyed_random
+from rods.canonical import JsonMapping, JsonObject, content_id, frozen, keyed_random, present
 from rods.dialects import Dialect, Message
 from rods.dialects.remote import Served, reply_text
 from rods.environments.base import Instance
@@ -40,7 +40,6 @@ from rods.family.benchmarks.folder import Episode, Settings
 from rods.faults import NO_ANSWER
 from rods.llm import Client, Completion, Request, RequestRefused
 from rods.logs import log
-from rods.observations import present
 from rods.tasks import AnyTask
 
 if TYPE_CHECKING:

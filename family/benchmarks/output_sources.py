@@ -11,7 +11,7 @@ from cyclopts.types import NonNegativeInt, PositiveInt
 from pydantic import ValidationError
 
 from rods.analysis.containment import read_json
-from rods.canonical import JsonObject, frozen
+from rods.canonical import JsonObject, frozen, present
 from rods.config import Budgets, Endpoint, Operation, PolicySettings, read_config
 from rods.errors import UserError
 from rods.evaluation import heldout
@@ -401,9 +401,8 @@ def _computed(source: Source, options: Options) -> Source:
     scores of local weights depend on: the number format that `auto` means here, and the context."""
     from rods.trainer import torch_settings  # torch only where weights are
 
-    changes = {"precision": options.precision, "threads": options.threads}
     operation = source.operation.model_copy(
-        update={name: value for name, value in changes.items() if value is not None}
+        update=present(precision=options.precision, threads=options.threads)
     )
     precision = "bf16" if torch_settings.bf16(operation) else "float32"
     about = {**source.about, "precision": precision, "max_context": options.max_context}

@@ -46,7 +46,7 @@ def report(folder: Path) -> JsonObject:
     expected = benchmark.expected(settings) * settings.samples
     kinds = {task: score.kind for (task, _), score in scored.items()}
     about["scores"] = {
-        part: _table(means, {task: kinds[task] for task in tasks}, settings.types)
+        part: _table(means, only(kinds, tasks), settings.types)
         for part in benchmark.parts
         if (tasks := {task for (task, _), score in scored.items() if score.split in PARTS[part]})
     }
@@ -186,8 +186,8 @@ def _pairs_by_kind(
     rows = {}
     for kind in [*order, "all"]:
         if both := [task for task in old if task in new and kind in (kinds[task], "all")]:
-            before = {task: old[task] for task in both}
-            after = {task: new[task] for task in both}
+            before = only(old, both)
+            after = only(new, both)
             means = {
                 "before": share([*before.values()]).as_json(),
                 "after": share([*after.values()]).as_json(),

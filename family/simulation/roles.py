@@ -8,8 +8,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
-import orjson
-
 from rods.analysis.containment import Text, stems, values_in
 from rods.analysis.impostors import signs
 from rods.analysis.plausible_calls import documented
@@ -151,7 +149,7 @@ def ask_tool(
     # what it asks for
     things = sorted(known, key=lambda thing: any(leaf in named for leaf in values_in(dict(thing))))
     fields |= {"calls": past.calls(), "known": transcript(things, ROOM // 4)}
-    fields |= {"call": line(call.as_json()), "result": _json(result)}
+    fields |= {"call": line(call.as_json()), "result": line(result)}
     found = found if "intent" in information else ()
     fields["found"] = transcript([later.as_json() for later in found])
 
@@ -256,7 +254,7 @@ def _briefed(
     every = {
         "intent": {"intent": task.intent, **({} if role == "simulated_tool" else knows)},
         "persona": {"manner": task.manner},
-        "expected": {"expected": "\n".join(_json(call.as_json()) for call in task.calls)},
+        "expected": {"expected": "\n".join(line(call.as_json()) for call in task.calls)},
     }
     fields = {"tools": _documents(tools), "conversation": past.conversation()}
     for name in INFORMATION[role]:
@@ -349,8 +347,4 @@ def arguments_schema(tool: Tool) -> JsonObject:
 
 
 def _documents(tools: Iterable[Tool]) -> str:
-    return "\n".join(_json(tool.schema()) for tool in tools)
-
-
-def _json(value: Any) -> str:
-    return orjson.dumps(value).decode()
+    return "\n".join(line(tool.schema()) for tool in tools)

@@ -7,11 +7,10 @@ from typing import Literal
 
 from rods.analysis.containment import Text, values_in
 from rods.calls import Call
-from rods.canonical import JsonObject, frozen
+from rods.canonical import JsonObject, frozen, present
 from rods.episode.engine import Trace, TurnTrace
 from rods.family.triage.executed import Executed
 from rods.family.triage.rungs import LAST, NAMES, VALUES
-from rods.observations import present
 from rods.tasks import Task
 
 # solved: without a hint; sound: nothing is wrong with it, and nobody has played it; undecided: too

@@ -11,7 +11,7 @@ from typing import Any
 from rods.analysis.containment import akin
 from rods.analysis.schemas import Checker, fits, limits
 from rods.calls import Call
-from rods.canonical import JsonMapping, JsonObject, without
+from rods.canonical import JsonMapping, JsonObject, present, without
 from rods.environments.base import Result, Tool
 
 WORDS = ("amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "heron", "iris", "juniper")
@@ -78,7 +78,7 @@ class Sampler:
         }
         if highest:
             bounds = {parameter.name: limits(parameter).get("maximum") for parameter in chosen}
-            values |= {name: bound for name, bound in bounds.items() if bound is not None}
+            values |= present(**bounds)
         return Call(tool.name, values)
 
     def _drawn(self, name: str, schema: JsonMapping) -> Any:

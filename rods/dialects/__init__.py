@@ -7,9 +7,8 @@ from types import MappingProxyType
 from typing import Literal, Protocol
 
 from rods.calls import MAX_CALLS, Call
-from rods.canonical import JsonObject, Texts, frozen
+from rods.canonical import JsonObject, Texts, frozen, present
 from rods.environments.base import Result, Tool
-from rods.observations import present
 
 TERSE = frozenset({"compact"})  # their policies read a few words where others read a sentence
 Role = Literal["system", "user", "assistant", "tool"]

@@ -8,12 +8,11 @@ from typing import Any
 import orjson
 
 from rods.calls import Call
-from rods.canonical import JsonMapping
+from rods.canonical import JsonMapping, present
 from rods.dialects import NO_TOOLS, Parsed
 from rods.dialects.native import Native
 from rods.environments.base import Tool
 from rods.model_json import all_valid, read_exact
-from rods.observations import present
 
 
 class Served(Native):

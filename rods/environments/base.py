@@ -12,6 +12,7 @@ import orjson
 
 from rods.calls import Call, ReadsJudged
 from rods.canonical import JsonMapping, JsonObject, frozen
+from rods.transcripts import one_line
 
 if TYPE_CHECKING:
     from rods.tasks import AnyTask, EnvironmentRef
@@ -88,12 +89,8 @@ class Tool:
     def summary(self) -> str:
         """What it does: the first sentence of its description, after a preamble that ends in
         "description:" (BFCL's begin with a sentence about the whole class)."""
-        return (
-            re.split(r"\bdescription:\s+", self.description)[-1]
-            .partition(". ")[0]
-            .strip()
-            .rstrip(".")
-        )
+        sentence = re.split(r"\bdescription:\s+", self.description)[-1].partition(". ")[0]
+        return one_line(sentence).rstrip(".")
 
     def schema(self) -> JsonObject:
         """The tool as an OpenAI-style function document (JSON Schema of its arguments)."""

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from pydantic import TypeAdapter, ValidationError
 
 from rods.calls import Call
-from rods.canonical import JsonObject, frozen
+from rods.canonical import JsonObject, frozen, present
 from rods.conversations import Limits, Persona, Script
 from rods.dialects import Dialect, Message
 from rods.environments.base import Environment, Result, Tool
@@ -22,7 +22,6 @@ from rods.errors import first_fault
 from rods.faults import End
 from rods.interfaces import IDENTITY, Interface, Shown
 from rods.model_json import valid_unicode
-from rods.observations import present
 from rods.tasks import AnyTask, OpenTask, Task
 
 MAX_STEPS = 20  # replies a turn, BFCL's limit

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Protocol, runtime_checkable
 
 from rods.calls import Call
-from rods.canonical import frozen
+from rods.canonical import frozen, present
 from rods.config import Stage
 from rods.environments.base import Environment, Result, Tool, Tools
 from rods.errors import UserError
@@ -109,7 +109,7 @@ def next_inputs(
         name: layer.inputs(folds.get(name), opened.get(name))
         for name, layer in INTERFACES.providers().items()
     }
-    return {name: value for name, value in inputs.items() if value is not None}
+    return present(**inputs)
 
 
 def beside(result: Result, text: str) -> Result:

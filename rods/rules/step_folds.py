@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from rods.canonical import Json, JsonMapping, JsonObject
+from rods.canonical import Json, JsonMapping, JsonObject, present
 from rods.extension import Door
 from rods.observations import Record
 
@@ -48,7 +48,7 @@ STEP_FOLDS: Door[Callable[["Config"], StepFold | None]] = Door("step_folds")
 def new_folds(config: "Config") -> dict[str, StepFold]:
     """The folds of a run with this configuration, by the feature's name."""
     folds = {name: begin(config) for name, begin in STEP_FOLDS.providers().items()}
-    return {name: fold for name, fold in folds.items() if fold is not None}
+    return present(**folds)
 
 
 def closing_fields(folds: Mapping[str, StepFold], groups: Sequence[Record]) -> JsonObject:

@@ -94,6 +94,8 @@ def test_what_an_address_holds_is_in_no_text_from_then_on(
 def test_addresses_of_the_environment_are_known() -> None:
     remember_environment({"TRACKER": "https://me:of-a-tracker@host", "PLAIN": "no-address-at-all"})
     assert without_keys("of-a-tracker, no-address-at-all") == "***, no-address-at-all"
+    remember_environment({"TRACKER_API_KEY": "a-tracker-s", "HUB_TOKEN": "short", "KEYS": "no-key"})
+    assert without_keys("a-tracker-s, short, no-key") == "***, short, no-key"
     remember_address("http://host/v1")
     remember_address("http://me:short@host")
     assert without_keys("http://host/v1, short") == "http://host/v1, short"

@@ -8,21 +8,25 @@ import signal
 import struct
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Iterator, Mapping, Sized
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rods import logs
 from rods.errors import UserError
 from rods.trainer import reporters
 from rods.trainer.adapters.conformance import CONFIG
 from rods.trainer.adapters.stream import open_stream
+from tests.daemon.runs import until
 
 REPORTED = ("tensorboard", "wandb", "mlflow", "trackio")
 SCRIPT = """
-import os, sys
+import os, sys, time
 from rods import open_stream
 first, last, kill = map(int, sys.argv[1:])
 with open_stream("run", config="run.toml", from_step=first - 1 if first > 1 else None) as stream:
@@ -31,6 +35,9 @@ with open_stream("run", config="run.toml", from_step=first - 1 if first > 1 else
         stream.observe(step, [one.group([0.0, 1.0]) for one in batch])
         stream.report({"loss": 1.0 / step})
         if step == kill:
+            while not all(waiting.empty() for waiting in stream.reporters._waiting.values()):
+                time.sleep(0.1)
+            time.sleep(5.0)  # for the last one
             os.kill(os.getpid(), 9)
 """
 
@@ -226,3 +233,88 @@ def from_trackio() -> dict[str, list[tuple[int, float]]]:
             if isinstance(value, int | float) and key != "step":
                 read.setdefault(key, []).append((row["step"], value))
     return {key: sorted(values) for key, values in read.items()}
+
+
+KEY = "tracker-key-5e1f0c77a9"
+
+
+def counted(seen: Sized, least: int) -> bool:
+    return len(seen) >= least
+
+
+class Hostile:
+    """A tracker that fails or hangs where its name says, and names its key in what it raises."""
+
+    def __init__(self, how: str, released: threading.Event) -> None:
+        self.how = how
+        self.released = released
+
+    def does(self, place: str) -> None:
+        print(f"{KEY} is printed" if self.how == "prints" else "", end="")
+        how, _, at = self.how.partition(" ")
+        if at != place:
+            return
+        if how == "raises":
+            raise ConnectionError(f"401 for https://me:{KEY}@host with {KEY}")
+        if how == "exits":
+            raise SystemExit(f"no login for {KEY}")
+        if how == "hangs":
+            self.released.wait()
+
+    def __call__(self, stack: Any, run: Any, tag: str, step: int) -> Any:
+        self.does("opening")
+        stack.callback(self.does, "closing")
+
+        def log(numbers: Mapping[str, float], step: int) -> None:
+            self.does("telling")
+
+        return 5 if self.how == "nonsense" else log
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        *(
+            f"{what} {place}"
+            for what in ("raises", "exits", "hangs")
+            for place in ("opening", "telling", "closing")
+        ),
+        "nonsense",
+    ],
+)
+def test_whatever_a_tracker_does_training_goes_on_and_others_are_told(
+    how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    released = threading.Event()
+    seen: list[tuple[str, int, dict[str, float]]] = []
+    monkeypatch.setenv("WANDB_API_KEY", KEY)
+    monkeypatch.setattr(
+        reporters, "OPENED", {"wandb": Hostile(how, released), "mlflow": recording(seen)}
+    )
+    monkeypatch.setattr(reporters, "find_spec", lambda name: True)
+    monkeypatch.setattr(reporters, "MOST_WAITING", 3)
+    monkeypatch.setattr(reporters, "TRACKERS_END", 0.2)
+    (tmp_path / "run.toml").write_text(
+        CONFIG.replace('sync = "lockstep"', "").replace(
+            "operation = {", 'operation = { report_to = ["wandb", "mlflow"],'
+        )
+    )
+    try:
+        with open_stream(tmp_path / "run", config=tmp_path / "run.toml") as stream:
+            logs.configure("trainer", folder=tmp_path / "run" / "logs")
+            for step in range(1, 7):
+                batch = stream.draw(step)
+                assert stream.observe(step, [one.group([0.0, 1.0]) for one in batch])
+                stream.report({"past all floats": 10**400} if step == 3 else {})
+                until(partial(counted, seen, 1 + step))
+    finally:
+        released.set()
+    told = {step for kind, step, _ in seen if kind == "told"}
+    assert told == {1, 2, 3, 4, 5, 6} and seen[-1][0] == "closed"
+    events = (tmp_path / "run" / "logs" / "trainer.jsonl").read_text()
+    assert events.count('"tracker":"wandb"') <= 3  # however many are lost
+    assert ("***" in events) == how.startswith(("raises", "exits"))
+    assert ("further reports are lost" in events) == (how in ("hangs opening", "hangs telling"))
+    assert KEY not in events and KEY not in "".join(capfd.readouterr())
+    for file in (tmp_path / "run").rglob("*"):
+        assert not file.is_file() or KEY.encode() not in file.read_bytes(), file

@@ -493,7 +493,7 @@ def test_dashboards_see_the_loop_beside_the_training(home: Path, monkeypatch: py
     monkeypatch.setattr(reporters, "OPENED", {"json": board})
     run = _new_run(home)
     object.__setattr__(run.config.operation, "report_to", ("json",))
-    with TrainingRun(run, reporter=reporters.Reporters(run)) as training:
+    with TrainingRun(run) as training:
         trl_start.train(training)
     assert list(seen) == [1, 2]
     first = seen[1]

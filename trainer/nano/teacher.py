@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rods.calls import Call
-from rods.canonical import JsonMapping, without
+from rods.canonical import JsonMapping, present, without
 from rods.composing.catalogue import Catalogue
 from rods.dialects import Dialect
 from rods.environments.base import Environment
@@ -175,9 +175,7 @@ class Teacher:
             name: call.arguments[name] if name in call.arguments else next(spare, None)
             for name in names
         }
-        return Call(
-            sibling, {name: value for name, value in arguments.items() if value is not None}
-        )
+        return Call(sibling, present(**arguments))
 
 
 def kind_of(task: Task, turn: int) -> str:

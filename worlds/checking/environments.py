@@ -26,7 +26,15 @@ import orjson
 from rods.analysis.sampling import Sampler, illegal
 from rods.analysis.schemas import Checker, tool_faults
 from rods.calls import Call
-from rods.canonical import JsonMapping, JsonObject, canonical, content_id, keyed_random, only
+from rods.canonical import (
+    JsonMapping,
+    JsonObject,
+    canonical,
+    content_id,
+    keyed_random,
+    only,
+    present,
+)
 from rods.composing.catalogue import catalogue_for
 from rods.composing.records import ComposeError
 from rods.deadlines import ALL_CALLS, ALL_CALLS_WAITED, SLOW_CALL, WORLD_CHECKED
@@ -38,7 +46,6 @@ from rods.errors import BrokenEnvironment, InfrastructureError, Unsupported, Use
 from rods.faults import CALL_ERRORS
 from rods.files import BULK, read_regular, user_cache
 from rods.gates.ground_truth import replay
-from rods.observations import present
 from rods.signals import Interrupted
 from rods.tasks import Task
 from rods.worlds.checking import CheckReport, Fault, soundness

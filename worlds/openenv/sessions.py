@@ -22,13 +22,12 @@ from docstring_parser import DocstringStyle
 from pydantic import BaseModel, PydanticSchemaGenerationError, TypeAdapter, ValidationError
 
 from rods.analysis.schemas import Checker
-from rods.canonical import JsonMapping, JsonObject, canonical, without
+from rods.canonical import JsonMapping, JsonObject, canonical, present, without
 from rods.environments.base import MOST_ANSWERED, Result
 from rods.environments.replay import Lost
 from rods.errors import InfrastructureError, RodsError, UserError
 from rods.functions import named_function
 from rods.llm.connections import MAX_BODY, Key, read_reply
-from rods.observations import present
 from rods.worlds.openenv.description import OpenEnvDescription
 from rods.worlds.pinned import closed, json_value
 

@@ -34,6 +34,7 @@ from rods.daemon.authors.state_shapes import (
 )
 from rods.environments.base import Environment
 from rods.faults import PATCHABLE
+from rods.transcripts import one_line
 
 NO_PLAN = "(none yet: the functions for it could not be found)"
 
@@ -136,7 +137,7 @@ async def patch(
     fields = {
         "error": error.type,
         "function": error.function or "(unknown)",
-        "detail": error.detail,
+        "detail": one_line(error.detail),
         "plan": showing.plan(context.catalogue, plan) if plan else NO_PLAN,
         "state": showing.state(state, room),
         "tested": "; ".join(map(str, acting)),

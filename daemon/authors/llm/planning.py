@@ -32,6 +32,7 @@ from rods.daemon.authors.llm.questions import Context
 from rods.daemon.authors.procedural import sketch
 from rods.prompts import load
 from rods.tasks import TaskType
+from rods.transcripts import one_line
 
 CHOICES = 6  # functions offered for one place
 SKETCHES = 16  # that are compared: a model chooses among what comes of it
@@ -181,7 +182,7 @@ async def plan(context: Context, assignment: StagedAssignment) -> Plan:
         "pattern": _places(wanted, assignment.profile.type) + _links(assignment, wanted),
         "refused": "\n".join(map(_refusal_line, refused.items())),
         "tools": ", ".join(assignment.profile.tools),
-        "root": showing.excerpt("\n".join(assignment.root.script), TOLD),
+        "root": showing.excerpt("\n".join(map(one_line, assignment.root.script)), TOLD),
         "failures": "\n".join(map(_failure_line, assignment.failures)),
         "blocked": ", ".join(sorted(assignment.blocked)) or "(none)",
         "guidance": " ".join(guidance[type] for type in failed if type in guidance),
@@ -512,10 +513,10 @@ def _found(pairs: Sequence[tuple[str, str]]) -> str:
 def _refusal_line(refused: tuple[str, str]) -> str:
     """A function that the world refuses, with its words where there are any to show."""
     name, text = refused
-    return f"{name}: {text[:REFUSAL] or 'nothing works yet'}"
+    return f"{name}: {one_line(text[:REFUSAL]) or 'nothing works yet'}"
 
 
 def _failure_line(error: ComposeError) -> str:
     where = "" if error.turn is None else f" in turn {error.turn + 1}"
     about = "" if error.function is None else f" with {error.function}"
-    return f"- {error.type}{where}{about}: {error.detail[:FAILURE]}"
+    return f"- {error.type}{where}{about}: {one_line(error.detail[:FAILURE])}"

@@ -15,7 +15,7 @@ from rods.composing.catalogue import Catalogue
 from rods.composing.records import BoundCall, Draft, Plan
 from rods.daemon.authors.base import with_calls
 from rods.environments.base import Environment, Result, Tool, Tools
-from rods.transcripts import LONGEST, line
+from rods.transcripts import BREAKS, LONGEST, line, one_line
 
 # characters before and after what a later call takes from a result that is cut, at least
 AROUND = 60
@@ -61,7 +61,7 @@ def bounded(schema: Any) -> Any:
 
 def compact(value: Any) -> str:
     """`value` as one line of JSON."""
-    return orjson.dumps(value, default=str).decode()
+    return orjson.dumps(value, default=str).decode().translate(BREAKS)
 
 
 def turn_lines(calls: Sequence[BoundCall]) -> str:
@@ -177,7 +177,9 @@ def turns(draft: Draft, texts: Sequence[str], numbers: Iterable[int]) -> str:
 def narrative(story: Mapping[str, str]) -> str:
     """The plan's narrative in one text; "(none)" without one."""
     return (
-        " ".join(f"{name}: {text}" if len(story) > 1 else text for name, text in story.items())
+        one_line(
+            " ".join(f"{name}: {text}" if len(story) > 1 else text for name, text in story.items())
+        )
         or "(none)"
     )
 

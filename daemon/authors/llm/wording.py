@@ -36,6 +36,7 @@ from rods.gates.values import (
 )
 from rods.prompts import load
 from rods.tasks import Task
+from rods.transcripts import one_line
 
 AGAIN = 1  # times that queries which failed their verification are written anew
 LONGEST = 80  # words of a turn; BFCL's own users need as many for seven calls
@@ -99,7 +100,7 @@ async def rewrite(
 
     turns = [
         f"Turn {turn + 1}:\n{with_values(tools, short, draft, turn)}"
-        + (f"\nworded for itself: {worded[turn]}" if worded else "")
+        + (f"\nworded for itself: {one_line(worded[turn])}" if worded else "")
         for turn in range(count)
     ]
     fields = {
@@ -386,7 +387,8 @@ def form_faults(environment: Environment, calls: Sequence[BoundCall], text: str)
     truth = tuple(bound.call for bound in calls)
     tools = tuple(dict.fromkeys(call.name for call in truth))
     alone = Task(reference(environment), "base", (text,), (truth,), tools)
-    return [reason.text for reason in leaks(environment, alone)] + unnatural(text, LONGEST)
+    broken = ["has line breaks"] * (len(text.splitlines()) > 1)
+    return broken + [reason.text for reason in leaks(environment, alone)] + unnatural(text, LONGEST)
 
 
 def faults(

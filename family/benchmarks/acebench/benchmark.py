@@ -12,7 +12,7 @@ from rods.canonical import JsonMapping, JsonObject, content_id
 from rods.conversations import Persona, Rubric
 from rods.dialects.tags import Hermes
 from rods.environments.base import Features, Tools, reference
-from rods.environments.workers.worker import Overrun, Worker
+from rods.environments.workers.worker import Worker
 from rods.episode.drivers import Job
 from rods.episode.engine import Exchange, Trace
 from rods.errors import UserError
@@ -21,6 +21,7 @@ from rods.family.benchmarks.acebench.conversation import Talk, TalkJob, World
 from rods.family.benchmarks.contract import Benchmark
 from rods.family.benchmarks.episodes import Maker, Unjudged, user_reply
 from rods.family.benchmarks.folder import Episode, Form, Score, Settings
+from rods.family.benchmarks.workers import asked
 from rods.tasks import AnyTask, OpenTask, Task
 
 # the package's own, of the user's texts
@@ -109,8 +110,9 @@ class AceBench(Benchmark):
         texts = {name: episode.result[name] for name in ("policy", "user")}
         measures = dict.fromkeys(self.measures, 0.0)
         if not episode.result["over"]:
-            with suppress(Overrun, RuntimeError):  # reading it takes longer than is allowed
-                measures = self.worker.call({"do": "score", "item": episode.task, **texts})
+            with suppress(RuntimeError):  # reading it takes longer than is allowed
+                request = {"do": "score", "item": episode.task, **texts}
+                measures = asked(self.worker, request)
         return Score(self.items[episode.task]["kind"], measures)
 
 

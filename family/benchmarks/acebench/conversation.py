@@ -9,10 +9,11 @@ from rods.calls import Call
 from rods.canonical import frozen
 from rods.dialects import Message
 from rods.environments.base import Result
-from rods.environments.workers.worker import Overrun, Worker
+from rods.environments.workers.worker import Worker
 from rods.episode.engine import NeedCalls, NeedText, NeedUser, Reply, Trace
 from rods.family.benchmarks.acebench.official import OPENING
 from rods.family.benchmarks.episodes import ItemJob
+from rods.family.benchmarks.workers import asked
 from rods.faults import End
 from rods.worlds.pinned import OnlyCalled
 
@@ -54,19 +55,16 @@ class World(OnlyCalled):
         self._worker = worker
 
     def results(self, need: NeedCalls) -> list[Result]:
-        """Says in the talk who is asked next. Raises InfrastructureError where the process was
-        killed; what the reading of a text itself overruns is the policy's."""
+        """Says in the talk who is asked next. Raises InfrastructureError where the machine is at
+        fault; what the reading of a text itself overruns is the policy's."""
         talk = self.talk
+        request = {"do": "next", "item": talk.item, "policy": talk.policy, "user": talk.user}
         try:
-            answer = self._worker.call(
-                {"do": "next", "item": talk.item, "policy": talk.policy, "user": talk.user}
-            )
-        except (Overrun, RuntimeError):
-            answer = {"asks": "", "messages": (), "end": "step_limit"}
+            talk.asks, talk.messages, end = asked(self._worker, request)
+        except RuntimeError:
+            talk.asks, end = "", "step_limit"
             talk.over = True
-        talk.asks = answer["asks"]
-        talk.messages = answer["messages"]
-        talk.end = answer["end"]
+        talk.end = end or talk.end
         return []
 
     def call(self, call: Call) -> Result:

@@ -143,16 +143,17 @@ class Official:
 
     def _ahead(self, name: str) -> list[list[Any]]:
         asked = [self.next(name, [], [])]
-        asked += [self.next(name, [], [OPENING])] if asked[0]["asks"] == "user" else []
-        return [[answer["asks"], answer["messages"]] for answer in asked]
+        asked += [self.next(name, [], [OPENING])] if asked[0][0] == "user" else []
+        return [answer[:2] for answer in asked]
 
-    def next(self, name: str, policy: Sequence[str], user: Sequence[str]) -> JsonObject:
-        """{"asks": who has to say something ("": nobody), "messages": what it reads, "end"}."""
+    def next(self, name: str, policy: Sequence[str], user: Sequence[str]) -> list[Any]:
+        """Who has to say something ("": nobody), what it reads, and why it ended ("": it goes
+        on)."""
         try:
             _, end = self._rolled(name, policy, user)
         except Asked as asked:
-            return {"asks": asked.who, "messages": asked.messages, "end": ""}
-        return {"asks": "", "messages": [], "end": end}
+            return [asked.who, asked.messages, ""]
+        return ["", [], end]
 
     def _rolled(
         self, name: str, policy: Sequence[str], user: Sequence[str]

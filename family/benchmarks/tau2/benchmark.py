@@ -17,7 +17,6 @@ from rods.dialects import Message
 from rods.dialects.remote import Served, reply_text
 from rods.dialects.tags import Hermes
 from rods.environments.base import reference
-from rods.environments.workers.worker import Overrun
 from rods.episode.drivers import Job
 from rods.episode.engine import Exchange, Trace
 from rods.family.benchmarks.contract import Benchmark
@@ -26,6 +25,7 @@ from rods.family.benchmarks.folder import Episode, Score, Settings
 from rods.family.benchmarks.tau2.conversation import Talk, TalkJob, World
 from rods.family.benchmarks.tau2.domains import Domain
 from rods.family.benchmarks.tau2.package import DECLARED, WHEEL, worker
+from rods.family.benchmarks.workers import asked
 from rods.tasks import AnyTask, OpenTask
 
 USER_TOKENS = 2048  # of one text of the user's
@@ -111,9 +111,9 @@ class Tau2(Benchmark):
         about = task.provenance
         request = {"do": "score", "domain": about["kind"], "task": about["item"], **episode.result}
         try:
-            measures = worker().call(request)
+            measures = asked(worker(), request)
         # its calls take longer than is allowed, or cannot be made again
-        except (Overrun, RuntimeError):
+        except RuntimeError:
             measures = dict.fromkeys(
                 ("official", "asserted") if task.state else self.measures[:3], 0.0
             )

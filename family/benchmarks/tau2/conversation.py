@@ -12,10 +12,10 @@ from rods.canonical import JsonMapping, JsonObject, frozen, only
 from rods.dialects import Message
 from rods.dialects.remote import Served
 from rods.environments.base import Result
-from rods.environments.workers.worker import Overrun
 from rods.episode.engine import NeedCalls, NeedText, NeedUser, Reply, Request, Trace
 from rods.family.benchmarks.episodes import ItemJob
 from rods.family.benchmarks.tau2.package import worker
+from rods.family.benchmarks.workers import asked
 from rods.faults import End
 from rods.worlds.pinned import OnlyCalled
 
@@ -27,11 +27,11 @@ class World(OnlyCalled):
         self.talk = talk
 
     def results(self, need: NeedCalls) -> list[Result]:
-        """Raises InfrastructureError where the process was killed; what a call itself overruns is
+        """Raises InfrastructureError where the machine is at fault; what a call itself overruns is
         the policy's."""
         try:
             return self.talk.results(need.calls, "assistant")
-        except (Overrun, RuntimeError) as error:
+        except RuntimeError as error:
             return [Result(f"Error: {error}", error="timeout")] * len(need.calls)
 
     def call(self, call: Call) -> Result:
@@ -55,23 +55,25 @@ class Talk:
     trouble: str = ""
 
     def results(self, calls: Sequence[Call], requestor: str) -> list[Result]:
-        """What `calls` give. Raises Overrun, RuntimeError, InfrastructureError."""
-        asked = {
+        """What `calls` give. Raises RuntimeError, InfrastructureError."""
+        made = {
             "requestor": requestor,
             "calls": [[call.name, dict(call.arguments)] for call in calls],
         }
-        answers = worker().call(
-            {
-                "do": "call",
-                "conversation": str(id(self)),
-                "domain": self.domain,
-                "task": self.item,
-                "before": self.made,
-                **asked,
-            }
-        )
-        self.made.append(asked)
-        return [Result(text, error="tool" if failed else None) for text, failed in answers]
+        request = {
+            "do": "call",
+            "conversation": str(id(self)),
+            "domain": self.domain,
+            "task": self.item,
+            "before": self.made,
+            **made,
+        }
+        answers = asked(worker(), request)
+        self.made.append(made)
+        return [
+            Result(text, error="tool" if failed else None)
+            for _, (text, failed) in zip(calls, answers, strict=True)
+        ]
 
     def act(self, calls: tuple[Call, ...], beside: str | None) -> bool:
         """The user's calls, and their results. Whether it is the user's turn again. Raises what
