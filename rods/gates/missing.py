@@ -383,10 +383,9 @@ def _paths(value: Any, other: Any = None, path: tuple[Any, ...] = ()) -> Iterato
     """The leaves of a state with their places, wherever they stand in a list; without objects that
     `other` has alike at their place."""
     if isinstance(value, (Mapping, list)):
-        named = isinstance(value, Mapping)
-        items = value.items() if named else (("*", item) for item in value)
+        items = value.items() if isinstance(value, Mapping) else (("*", item) for item in value)
         for key, item in items:
-            beside = other.get(key) if named and isinstance(other, Mapping) else None
+            beside = other.get(key) if isinstance(other, Mapping) else None
             if beside is None or item != beside:
                 yield from _paths(item, beside, (*path, key))
     else:

@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 import pytest
 
+from rods.analysis.containment import keys_in
 from rods.buffers.audit.verify import verify
 from rods.buffers.log.tail import read
 from rods.buffers.run.runfolder import EXPANDED, SEEDS
@@ -34,8 +35,10 @@ from rods.family.triage.diagnoses import diagnose
 from rods.family.triage.executed import execute
 from rods.faults import Reason
 from rods.gates import check
-from rods.gates.ground_truth import replay
+from rods.gates.ground_truth import replay, replayed
 from rods.gates.similarity import SimilarityIndex
+from rods.gates.unknowable import unknowable
+from rods.gates.values import grounding
 from rods.players import Players
 from rods.tasks import OpenTask, Task, read_tasks, task_lines, write_task_file
 from tests.daemon.runs import Daemon, Trainer, make_run, until
@@ -227,6 +230,25 @@ def test_what_triage_calls_a_fault_is_refused_and_nothing_that_it_calls_sound() 
     for task in [*desk_tasks(7, 12, 12), *broken, *unfair, *map(leaking, some)]:
         diagnosis = diagnose(task, execute(players, task), {})
         assert bool(kinds(desk, task)) == diagnosis["fault"], diagnosis
+
+
+def test_nobody_is_sure_that_what_stands_in_the_world_cannot_be_known() -> None:
+    world = worlds.untried()
+    verdicts = set()
+    for task in sound():
+        silent = moved(world, changed(task, script=("Please do it.",) * len(task.script)))
+        results, _ = replayed(world, silent)
+        assert results is not None
+        unsaid = grounding(world, silent, results)
+        sure = unknowable(world, silent, results, unsaid)
+        held = keys_in(silent.state, keys=True)
+        for reason in unsaid:
+            assert reason.turn is not None and reason.call is not None
+            call = silent.calls[reason.turn][reason.call]
+            (value,) = (v for name, v in call.arguments.items() if f" {name}={v!r}," in reason.text)
+            if isinstance(value, str):
+                verdicts.add((value.casefold() in held, reason in sure))
+    assert {(True, False), (False, True)} <= verdicts and (True, True) not in verdicts
 
 
 def test_that_nothing_says_whether_an_open_task_can_be_solved_is_a_doubt() -> None:
