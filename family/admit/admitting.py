@@ -43,11 +43,16 @@ class Line:
     number: int
     task: AnyTask | None = None
     reasons: dict[str, Reasons] = field(default_factory=dict)
+    strict: bool = False  # a doubt refuses, too
 
     @property
     def certain(self) -> list[str]:
-        """The kinds of faults of which there is no doubt."""
-        return [kind for kind, faults in self.reasons.items() if not all(f.doubt for f in faults)]
+        """The kinds of faults that refuse the task."""
+        return [
+            kind
+            for kind, faults in self.reasons.items()
+            if any(self.strict or not fault.doubt for fault in faults)
+        ]
 
     @property
     def kinds(self) -> list[str]:
@@ -80,19 +85,21 @@ class Line:
 
 @dataclass
 class Admitting:
-    """Who judges by `config`, beside what is `given`. `folder`: where generated worlds lie."""
+    """Who judges by `config`, beside what is `given`. `folder`: where generated worlds lie.
+    `strict`: what is doubtful is refused, as where rules write a variant."""
 
     config: Config
     folder: Path
     environment: Environment
     given: Sequence[AnyTask]
     run: Run | None = None  # that they are to join
+    strict: bool = False
 
     def read(self, file: Path) -> Iterator[Line]:
         """The lines of a file with the tasks that they make. Raises UserError where it cannot be
         read."""
         for number, _, record, broken in task_records(file):
-            line = Line(number)
+            line = Line(number, strict=self.strict)
             if faults := broken or record_faults(record):
                 line.reasons["record"] = [
                     Reason(": ".join(filter(None, (where, what))) + f" → {remedy}" * bool(remedy))
@@ -112,11 +119,18 @@ class Admitting:
             while together := [*islice(lines, TOGETHER)]:
                 await asyncio.gather(*(self._judge(line, worker) for line in together))
                 done += together
+        same = {_content(task): task.id for task in self.given}
         for line in done:
-            if self.run and line.task and line.task.split != "train":
-                line.reasons["split"] = [Reason(f"it is held out: {line.task.split}")]
-            if line.task and self.config.gates.duplicates and line.verdict == "accepted":
-                line.reasons["duplicates"] = [*map(Reason, neighbours.admit(line.task))]
+            task = line.task
+            if task and self.run and task.split != "train":
+                line.reasons["split"] = [Reason(f"it is held out: {task.split}")]
+            if task and self.config.gates.duplicates and not line.certain:
+                if other := same.get(key := _content(task)):
+                    line.reasons["duplicates"] = [Reason(f"it is task {other} once more")]
+                elif not line.kinds:
+                    near = neighbours.admit(task)
+                    line.reasons["duplicates"] = [Reason(text, doubt=True) for text in near]
+                same[key] = task.id
         return done
 
     def keep(self, lines: Sequence[Line], target: Path) -> None:
@@ -162,3 +176,9 @@ class Admitting:
             return
         line.reasons = said.reasons
         line.task = said.task or task
+
+
+def _content(task: AnyTask) -> str:
+    """What an exact duplicate has as well, whatever its split and its text for the system prompt:
+    a hash."""
+    return replace(task, id="", system="").id

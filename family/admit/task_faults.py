@@ -1,5 +1,6 @@
 """What is asked of a task that somebody else wrote: the gates that a variant has to pass, and what
-holds for variants by the way they are made. Kinds of faults are the names of gates and:
+holds for variants by the way they are made. What a reader may see otherwise is a doubt. Kinds of
+faults are the names of gates and:
 
 - `world`: it was written for another world, or the world breaks its promises,
 - `unrepeatable`: its ground truth gives other results in a second fresh world,
@@ -23,7 +24,11 @@ from rods.faults import Reason, Reasons
 from rods.gates import check
 from rods.gates.ground_truth import brief, faults, foreign, open_kind, run, unheld
 from rods.gates.similarity import contamination
+from rods.gates.unknowable import unknowable
 from rods.tasks import AnyTask, Task
+
+# gates of words, of size, and of ways round: people write tasks that these refuse, and that teach
+OF_TASTE = frozenset(("arguments", "leaks", "requests", "referents", "missing", "repeats"))
 
 
 @frozen
@@ -56,9 +61,15 @@ def _calling(environment: Environment, task: Task, gates: Gates, pipeline: Pipel
     checked = check(environment, task, NO_CALLS, gates, pipeline.held_out)
     found: dict[str, Reasons] = {}
     for rejection in checked.rejections:
-        found.setdefault(rejection.gate, []).extend(rejection.reasons)
+        taste = rejection.gate in OF_TASTE
+        found.setdefault(rejection.gate, []).extend(
+            replace(reason, doubt=taste or reason.doubt) for reason in rejection.reasons
+        )
     if checked.results is None:
         return Judged(found)
+    if unsaid := found.get("grounding"):
+        sure = unknowable(environment, task, checked.results, unsaid)
+        found["grounding"] = [replace(reason, doubt=reason not in sure) for reason in unsaid]
     results = [[brief(result.text) for result in turn] for turn in checked.results]
     recorded = replace(task, provenance={**task.provenance, "results": results})
     soft: Reasons = []
@@ -80,6 +91,6 @@ def _open(environment: Environment, task: AnyTask, pipeline: Pipeline) -> dict[s
     lacking = "it has no ground-truth calls and no witness: nothing says that it can be solved"
     return {
         "goal": unheld(environment, task),
-        "witness": [*kind.replayed(environment, task)] if kind else [Reason(lacking)],
+        "witness": [*kind.replayed(environment, task)] if kind else [Reason(lacking, doubt=True)],
         "contamination": contamination(task, pipeline.held_out),
     }

@@ -39,13 +39,14 @@ def admit(
     against: list[str] | None = None,
     out: Path | None = None,
     accepted: Path | None = None,
+    strict: bool = False,
     unchecked: bool = False,
     trust: bool = False,
     as_json: Json = False,
 ) -> int:
-    """Hold tasks that another generator wrote to what variants have to pass (docs/admit.md): a
-    verdict for each with its evidence, and how many faults of which kind there are. Exits 1 where
-    one is not accepted.
+    """Find what is wrong with tasks that another generator wrote (docs/admit.md): a verdict for
+    each with its evidence, and how many faults of which kind there are. Exits 1 where one is not
+    accepted.
 
     Args:
         tasks: JSON lines, a task each.
@@ -58,6 +59,7 @@ def admit(
             of them. Names, as in data.tasks, or files.
         out: The verdicts, as JSON lines; else TASKS.verdicts.jsonl, without the ending of TASKS.
         accepted: Write what is accepted here, too, as a file of tasks.
+        strict: Refuse what is doubtful: hold the tasks to what our own variants have to pass.
         unchecked: Do not probe the world first; worlds that come with this package are never.
         trust: Run the code or the command of the world unconfined, whoever wrote it.
     """
@@ -85,7 +87,7 @@ def admit(
             ours = load_tasks(settings.data, config.parent, train_needed=False)
             given += [*ours, *guarded_by(settings)]
         faults = list[Reason]()
-        gate = Admitting(settings, folder, environment, given, run)
+        gate = Admitting(settings, folder, environment, given, run, strict)
         if not unchecked and world not in registry.environments():
             own = (line.task for line in gate.read(tasks) if isinstance(line.task, Task))
             report = check_environment(world, environments, islice(own, SAMPLE))

@@ -7,7 +7,7 @@ show what it lacks, `SECOND` more of each, up to three in a row."""
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -25,6 +25,7 @@ from rods.analysis.plausible_calls import (
     world_before,
 )
 from rods.calls import Call
+from rods.canonical import JsonObject
 from rods.composing.lexicon import delegates, lexicon, sought
 from rods.environments.base import Environment, Instance, Results, value_of
 from rods.episode.asked import telling
@@ -274,20 +275,21 @@ class _Search:
         self.reads = self.world.same_state(self.target)
         self.pool = KnownValues()
         self.places: set[Any] = set()
-        self.goal: Counter[Any] | None = None
+        self.goal: JsonObject | None = None
         apart = Counter[Any]()
         sources = [*leaves(call.arguments)]
         facts = [(name, _plain(leaf)) for name, leaf, _ in telling(call, result) if self.reads]
         if features.snapshot and not self.reads:
-            self.goal = goal = _state(self.target)
+            self.goal = self.target.snapshot()
+            goal = Counter(_paths(self.goal))
             # equal states may be written otherwise after a call: the one most like the target
             looks = attempts(self.world, plausible(self.tools, known, 1, every=self.waits))
             same = [look.world for look in looks if look.world.same_state(self.world)]
             apart, self.world = min(
-                ((_apart(world, goal), world) for world in (self.world, *same)),
+                ((_apart(world, self.goal), world) for world in (self.world, *same)),
                 key=lambda pair: pair[0].total(),
             )
-            sizes = Counter(path[:-1] for path, _ in goal | _state(self.world))
+            sizes = Counter(path[:-1] for path, _ in goal | Counter(_paths(self.world.snapshot())))
             self.places = {path[:-1] for path, _ in apart if sizes[path[:-1]] <= RECORD}
             sources = known.values
             facts = [
@@ -301,7 +303,9 @@ class _Search:
         self.held = {key_of(leaf) for _, leaf in facts}
         keys = {key_of(value) for _, value in sources}
         self.wanted = [
-            (name, leaf) for name, leaf in facts if key_of(leaf) not in keys and not is_small(leaf)
+            (key, leaf)
+            for _, leaf in facts
+            if (key := key_of(leaf)) not in keys and not is_small(leaf)
         ]
         far = len(self.wanted) + apart.total()
         self.start = _Path(self.world, apart, far if self.reads or self.goal is not None else 0)
@@ -320,12 +324,12 @@ class _Search:
                     pool.add_all(step.call.arguments.items())
                     pool.add_all(leaves(value_of(step.result)))
                 pool.add_all(self.pool.values)
-                calls = plausible(self.tools, pool, share, every=self.waits)
+                calls: Iterable[Call] = plausible(self.tools, pool, share, every=self.waits)
                 if not self.reads:  # first what the state to be reached holds
                     likely = KnownValues()
                     likely.add_all(item for item in pool.values if key_of(item[1]) in self.held)
                     first = plausible(self.tools, likely, share, every=self.waits)
-                    calls = itertools.chain(first, calls)
+                    calls = {str(call): call for call in (*first, *calls)}.values()
                 for tried in attempts(path.world, calls):
                     further = self._further(path, tried)
                     done = not (self.reads and further.far)
@@ -346,12 +350,15 @@ class _Search:
         without being given them, and leaves of the state that are not as in `target`; one less
         where states cannot be read and it is another one."""
         output = Output((0, 0), tried.call, tried.result)
-        wanted = [index for index in range(len(self.wanted)) if index not in path.shown]
-        shown = path.shown.union(index for index in wanted if output.has(*self.wanted[index]))
+        shown = path.shown.union(
+            index
+            for index, (key, leaf) in enumerate(self.wanted)
+            if index not in path.shown and (key in output.fields or output.mentions(leaf))
+        )
         given = path.given | keys_in(tried.call.arguments)
         moved = not self.reads and not tried.world.same_state(path.world)
         apart = path.apart if self.goal is None or not moved else _apart(tried.world, self.goal)
-        seen = [key_of(self.wanted[index][1]) for index in shown]
+        seen = [self.wanted[index][0] for index in shown]
         if self.reads:
             seen = [key for key in seen if key not in given]
         far = len(self.wanted) - len(seen) + apart.total()
@@ -365,20 +372,21 @@ def _plain(value: Any) -> Any:
     return value.removeprefix("./").rstrip("/") if isinstance(value, str) else value
 
 
-def _state(world: Instance) -> Counter[Any]:
-    return Counter(_paths(world.snapshot()))
+def _apart(world: Instance, goal: JsonObject) -> Counter[Any]:
+    now = world.snapshot()
+    mine = Counter(_paths(now, goal))
+    theirs = Counter(_paths(goal, now))
+    return (mine - theirs) + (theirs - mine)
 
 
-def _apart(world: Instance, goal: Counter[Any]) -> Counter[Any]:
-    now = _state(world)
-    return (now - goal) + (goal - now)
-
-
-def _paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[Any]:
-    """The leaves of a state with their places, wherever they stand in a list."""
+def _paths(value: Any, other: Any = None, path: tuple[Any, ...] = ()) -> Iterator[Any]:
+    """The leaves of a state with their places, wherever they stand in a list; without objects that
+    `other` has alike at their place."""
     if isinstance(value, (Mapping, list)):
         items = value.items() if isinstance(value, Mapping) else (("*", item) for item in value)
         for key, item in items:
-            yield from _paths(item, (*path, key))
+            beside = other.get(key) if isinstance(other, Mapping) else None
+            if beside is None or item != beside:
+                yield from _paths(item, beside, (*path, key))
     else:
         yield (path, key_of(value))

@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 import pytest
 
+from rods.analysis.containment import keys_in
 from rods.buffers.audit.verify import verify
 from rods.buffers.log.tail import read
 from rods.buffers.run.runfolder import EXPANDED, SEEDS
@@ -21,17 +22,25 @@ from rods.buffers.state import read_state
 from rods.calls import Call
 from rods.config import Gates
 from rods.console.main import run as rods
+from rods.conversations import Rubric, Script
 from rods.daemon.attempt_worker import AttemptWorker
 from rods.daemon.authors.base import NO_CALLS
 from rods.daemon.compute import GateCheck
 from rods.environments.base import Environment, reference
+from rods.environments.loading import Environments
 from rods.errors import EXIT_FAILED, EXIT_OK, EXIT_REFUSED, EXIT_USER
 from rods.family.admit.admitting import JUDGE, Admitting, Line
 from rods.family.admit.task_faults import judge
+from rods.family.triage.diagnoses import diagnose
+from rods.family.triage.executed import execute
 from rods.faults import Reason
 from rods.gates import check
+from rods.gates.ground_truth import replay, replayed
 from rods.gates.similarity import SimilarityIndex
-from rods.tasks import Task, read_tasks, task_lines, write_task_file
+from rods.gates.unknowable import unknowable
+from rods.gates.values import grounding
+from rods.players import Players
+from rods.tasks import OpenTask, Task, read_tasks, task_lines, write_task_file
 from tests.daemon.runs import Daemon, Trainer, make_run, until
 from tests.environments import desk_tasks, load
 from tests.family.admit import worlds
@@ -146,6 +155,112 @@ def test_no_line_ends_the_rest_and_each_has_a_verdict(tmp_path: Path) -> None:
         [],
     ]
     assert [task.id for task in read_tasks(accepted)] == [two.id, three.id]
+
+
+def leaking(task: Task) -> Task:
+    return changed(task, script=(f"{task.script[0]} Use {task.tools[0]}.", *task.script[1:]))
+
+
+def with_payment(task: Task, words: str, amount: float) -> Task:
+    """A task that at its end pays into an account, a sum of which `words` speak."""
+    payment = Call("add_income", {"account": "events", "amount": amount})
+    text = f"{task.script[-1]} And put {words} into events as an income."
+    return changed(
+        task,
+        script=(*task.script[:-1], text),
+        calls=(*task.calls[:-1], (*task.calls[-1], payment)),
+        tools=tuple({**dict.fromkeys(task.tools), "add_income": None}),
+        later_tools={},
+        type="base",
+    )
+
+
+def paying(words: str, amount: float) -> Task:
+    """The first such task whose ground truth holds."""
+    tasks = (with_payment(task, words, amount) for task in desk_tasks(5, 40, 0) if all(task.calls))
+    return next(task for task in tasks if not replay(load("desk"), task))
+
+
+def test_what_a_reader_may_see_otherwise_is_doubtful_and_refused_on_request_alone(
+    tmp_path: Path,
+) -> None:
+    one, two, *_ = sound()
+    secret = paying("our usual sum", 7345)
+    seen = paying("half of 14690", 7345)
+    file = tmp_path / "theirs.jsonl"
+    write_task_file([leaking(one), secret, seen, two], file)
+    accepted = tmp_path / "accepted.jsonl"
+    _, lines = admit("desk", file, "--accepted", accepted)
+    assert [(line["verdict"], line["kinds"][:1]) for line in lines] == [
+        ("doubtful", ["leaks"]),
+        ("refused", ["grounding"]),
+        ("doubtful", ["grounding"]),
+        ("accepted", []),
+    ]
+    assert not lines[0]["fault"] and "perhaps turn 0: the text names" in lines[0]["evidence"][0]
+    assert [task.id for task in read_tasks(accepted)] == [two.id]
+    _, lines = admit("desk", file, "--strict")
+    assert [line["verdict"] for line in lines] == [*["refused"] * 3, "accepted"]
+
+
+def test_the_same_task_once_more_is_refused_and_one_that_is_alike_doubted(tmp_path: Path) -> None:
+    one, two, *_ = sound()
+    doubtful = leaking(two)
+    copies = [changed(task, system="Be brief.") for task in (one, doubtful)]
+    alike = changed(one, script=(f"{one.script[0]} Thank you.", *one.script[1:]))
+    file = tmp_path / "theirs.jsonl"
+    write_task_file([one, doubtful, *copies, alike], file)
+    _, lines = admit("desk", file)
+    assert [(line["verdict"], line["kinds"][:1]) for line in lines] == [
+        ("accepted", []),
+        ("doubtful", ["leaks"]),
+        ("refused", ["duplicates"]),
+        ("refused", ["duplicates"]),
+        ("doubtful", ["duplicates"]),
+    ]
+    assert lines[3]["evidence"][-1] == f"duplicates: it is task {doubtful.id} once more"
+
+
+def test_what_triage_calls_a_fault_is_refused_and_nothing_that_it_calls_sound() -> None:
+    desk = load("desk")
+    players = Players(Environments())
+    some = sound(8)
+    broken = [with_last(task, no_such_thing) for task in some[:2]]
+    unfair = [paying("our usual sum", 7345), paying("half of 14690", 7345)]
+    for task in [*desk_tasks(7, 12, 12), *broken, *unfair, *map(leaking, some)]:
+        diagnosis = diagnose(task, execute(players, task), {})
+        assert bool(kinds(desk, task)) == diagnosis["fault"], diagnosis
+
+
+def test_nobody_is_sure_that_what_stands_in_the_world_cannot_be_known() -> None:
+    world = worlds.untried()
+    verdicts = set()
+    for task in sound():
+        silent = moved(world, changed(task, script=("Please do it.",) * len(task.script)))
+        results, _ = replayed(world, silent)
+        assert results is not None
+        unsaid = grounding(world, silent, results)
+        sure = unknowable(world, silent, results, unsaid)
+        held = keys_in(silent.state, keys=True)
+        for reason in unsaid:
+            assert reason.turn is not None and reason.call is not None
+            call = silent.calls[reason.turn][reason.call]
+            (value,) = (v for name, v in call.arguments.items() if f" {name}={v!r}," in reason.text)
+            if isinstance(value, str):
+                verdicts.add((value.casefold() in held, reason in sure))
+    assert {(True, False), (False, True)} <= verdicts and (True, True) not in verdicts
+
+
+def test_that_nothing_says_whether_an_open_task_can_be_solved_is_a_doubt() -> None:
+    rubric = Rubric(("The bill is paid.",))
+    desk = load("desk")
+    task = OpenTask(reference(desk), "base", Script(("Pay it.",)), rubric, ("pay_bill",))
+    judged = judge(desk, GateCheck(task, NO_CALLS, GATES), NoRun())  # type: ignore[arg-type]
+    assert {kind: [r.doubt for r in reasons] for kind, reasons in judged.reasons.items()} == {
+        "goal": [],
+        "witness": [True],
+        "contamination": [],
+    }
 
 
 def test_a_task_whose_id_is_of_another_hand_is_told_what_writes_it_anew(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 from rods.calls import Call
@@ -76,6 +77,17 @@ class Raising(WrappedInstance):
         if result.error:
             raise RuntimeError("no such thing")
         return result
+
+
+class Untried(Wrapped):
+    """desk whose tools declare no bounds, so that no gate tries what they show."""
+
+    def tools(self) -> Tools:
+        return {name: replace(tool, bounded=False) for name, tool in super().tools().items()}
+
+
+def untried() -> Environment:
+    return Untried("untried", WrappedInstance)
 
 
 def soft() -> Environment:
