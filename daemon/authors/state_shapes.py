@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from rods.analysis import containment
+from rods.analysis.schemas import Checker
 from rods.canonical import JsonMapping, JsonObject, canonical, frozen
 
 RefusalKind = Literal[
@@ -58,8 +59,8 @@ def is_map(value: State, *, record: bool) -> bool:
 
 
 def refusals(state: State, patch: State, schema: JsonMapping | None = None) -> list[PatchRefusal]:
-    """Where `patch` has another shape than `state`, or changes a field that the JSON Schema of
-    the state calls `readOnly`; empty when it fits."""
+    """Where `patch` has another shape than `state`, unless the JSON Schema of the state allows it, or
+    changes a field that this calls `readOnly`; empty when it fits."""
     kin: dict[str, list[Any]] = {}
     for path, keyed in walk(state):
         if path and isinstance(keyed, Mapping):
@@ -70,7 +71,29 @@ def refusals(state: State, patch: State, schema: JsonMapping | None = None) -> l
         for key, part in (schema or {}).get("properties", {}).items()
         if part.get("readOnly") and patch.get(key) not in (None, state.get(key))
     ]
-    return [*fixed, *_in_object(state, patch, (), kin, record=True)]
+    other = _in_object(state, patch, (), kin, record=True)
+    return [
+        *fixed,
+        *(
+            refusal
+            for refusal in other
+            if refusal.kind != "changed_type" or not _allows(schema or {}, patch, refusal.where)
+        ),
+    ]
+
+
+def _allows(schema: JsonMapping, value: Any, where: Path) -> bool:
+    """Whether the JSON Schema of a state says what may stand at a place, and `value`, a patch, has
+    such a thing there."""
+    definitions = schema.get("$defs", {})
+    part: Any = schema
+    for key in where:
+        part = definitions.get(part.get("$ref", "").split("/")[-1], part)
+        part = part.get("properties", {}).get(key, part.get("additionalProperties"))
+        if not isinstance(part, Mapping):
+            return False
+        value = value[key]
+    return bool(part) and Checker({**part, "$defs": definitions}).fits(value)
 
 
 def lasting(state: State, patch: State) -> JsonObject:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
+from rods.analysis.containment import is_small, values_in
 from rods.analysis.schemas import fits, limits
 from rods.asking import AnswerForm, obj
 from rods.canonical import JsonMapping, JsonObject, canonical, frozen, unique, without
@@ -131,7 +132,8 @@ class Answers:
         """After a run that failed although everything is answered, values are asked for anew, with
         the reason, a few times: those of the function that was refused, else those that were
         invented before it; where calls do not feed each other as in the root, those that should be
-        fed. Raises the error when there is nothing more to ask."""
+        fed; and with each the same value of later calls. Raises the error when there is nothing
+        more to ask."""
         keys = list[Key]()
         turn = error.turn or 0
         if error.call is not None or error.type in ("vm_exec_failed", "param_gen_failed"):
@@ -144,7 +146,10 @@ class Answers:
             raise error
         for key in keys:
             self.problems[key] = error.detail[:200]
-            del self.values[key]
+            old = self.values.pop(key, None)
+            for later, value in [*self.values.items()]:
+                if later[:2] > key[:2] and not is_small(old) and old in values_in(value):
+                    del self.values[later]
 
 
 @dataclass(slots=True)

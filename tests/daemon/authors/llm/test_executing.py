@@ -281,3 +281,38 @@ def test_an_invented_list_may_be_as_long_as_the_longest_example() -> None:
     assert _limited(schema, [[1, 2, 3, 4, 5]])["maxItems"] == 5
     assert _limited(schema, [[1]])["maxItems"] == 4
     assert _limited({**schema, "maxItems": 3}, [[1]])["maxItems"] == 3
+
+
+def test_what_had_the_value_that_was_refused_is_asked_for_together_with_it() -> None:
+    """And what comes before it, or is as small as a number of lines, is not."""
+    given = {
+        (0, 0, "file"): "plan.txt",
+        (1, 0, "file"): "plan.txt",
+        (1, 0, "lines"): 3,
+        (2, 0, "file"): "plan.txt",
+        (2, 1, "files"): ["plan.txt"],
+        (3, 0, "lines"): 3,
+        (3, 1, "file"): "list.txt",
+    }
+    answers = Answers(dict(given))
+    run = ValueChooser({}, answers, Random(0), place=(1, 0))
+    answers.reopen(ComposeError("vm_exec_failed", "no such file", turn=1), run)
+    kept = [(0, 0, "file"), (3, 0, "lines"), (3, 1, "file")]
+    assert answers.values == {key: given[key] for key in kept}
+    assert set(answers.problems) == {(1, 0, "file"), (1, 0, "lines")}
+
+
+def test_what_the_world_says_of_a_call_stands_before_the_call() -> None:
+    """Which may be long, and is cut where it is told."""
+    environment = load(bare_environment.NAME)
+    plan = planned(bare_environment.NAME, ("reply_mail",))
+    given: dict[str, Any] = {"mail": "m99", "text": "word " * 200}
+    with pytest.raises(ComposeError) as caught:
+        realise(
+            environment,
+            catalogue_with_tools(environment),
+            plan,
+            STATE,
+            lambda choice: given[choice.slot],
+        )
+    assert caught.value.detail.startswith('reply_mail gave {"error":"bad text"} for reply_mail(')
