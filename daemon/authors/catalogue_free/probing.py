@@ -127,13 +127,18 @@ class Prober:
                 for name, values in fitting.items()
             }
             keys = keys_of([seen.state, *(value_of(result) for _, result in scene.calls)])
-            producers = [scene.calls[number] for number in feeders]
             met = [one for turn, made in enumerate(scene.calls) for one in mentions(turn, *made)]
             rng = Random(tool)
             tried = Probed()
             for parameter in parameters if feeders else ():
                 slot = parameter.name
-                returned = returned_values(document, parameter, listed[slot], wide[slot], producers)
+                returned = returned_values(
+                    document,
+                    parameter,
+                    listed[slot],
+                    wide[slot],
+                    [scene.calls[number] for number in feeders],
+                )
                 values = [value for value in returned if is_pointed_at(slot, value, met, keys)]
                 if values and not tried.working:
                     now = {slot: values}
@@ -151,8 +156,10 @@ class Prober:
                 given = {name: [value] for name, value in call.arguments.items()}
                 for parameter in parameters:
                     slot = parameter.name
-                    text = parameter.schema.get("type") == "string"
-                    value = call.arguments.get(slot, "" if text else None)
+                    # a text that is left out may be one that has to exist, too
+                    value = call.arguments.get(
+                        slot, "" if parameter.schema.get("type") == "string" else None
+                    )
                     unmet = given | {slot: [_unmet(value)]}
                     if waits or (
                         unmet[slot] != [value]
@@ -250,4 +257,4 @@ def _unmet(value: Any) -> Any:
     """What nothing is called, in the place of a value; a truth value as it is."""
     if isinstance(value, list):
         return [*map(_unmet, value)]
-    return "zqxv" if isinstance(value, str) else value + 17 if type(value) is int else value
+    return value + 17 if type(value) is int else "zqxv" if isinstance(value, str) else value

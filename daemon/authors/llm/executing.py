@@ -225,13 +225,9 @@ class ValueChooser:
             if self.prober is not None and not closed:
                 probed = self.prober.here(choice)
                 fed = closed = probed.fed == argument
-                taken = [
-                    call.arguments[argument]
-                    for call, _ in probed.working
-                    if argument in call.arguments
-                ]
                 if probed.working:
-                    values = unique(taken)
+                    given = (call.arguments for call, _ in probed.working)
+                    values = unique(each[argument] for each in given if argument in each)
                     # where anything is taken, that it was says nothing of a value
                     apt = fed or argument in probed.existing
         else:
@@ -344,7 +340,7 @@ def _question(
     progress = {
         "done": "\n".join(ran) or "(none)",
         "values": "\n".join(blank.line() for blank in blanks),
-        "found": ", ".join(run.found) or "(none)",
+        "found": " ".join(run.found),
     }
     # what is to be had stands in the lists of recipes
     share = 1 if run.prober is not None else 2
@@ -370,11 +366,15 @@ async def _asked(
             values[blank.key] = next(same, LEFT_OUT if own is LEFT_OUT else blank.value(own))
         return values
 
-    turn = blanks[0].key[0]
-    tools = [blanks[0].tool]
-    room = 40 * len(blanks)
     return await context.ask(
-        assignment, "parameters", fields, form, read, turn=turn, functions=tools, parts=room
+        assignment,
+        "parameters",
+        {**fields, "longest": str(assignment.limits.max_string)},
+        form,
+        read,
+        turn=blanks[0].key[0],
+        functions=[blanks[0].tool],
+        parts=40 * len(blanks),
     )
 
 

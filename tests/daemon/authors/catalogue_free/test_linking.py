@@ -220,3 +220,27 @@ def test_what_the_world_holds_only_once_a_call_has_made_it_no_user_says() -> Non
     there = {"e3021": {"title": "fair", "day": "monday", "hour": 9, "room": "", "guests": []}}
     known = drafted("e3021", {**state, "calendar": {"events": there, "next": 4711}})
     assert known.turns[1][0].flows["event"] == Flow("user"), "it stands in the world from the start"
+
+
+class Empty(World):
+    """Finds nothing, whatever is looked for."""
+
+    def read(self, note_id: int) -> Any:
+        return {"notes": [], "first": ""}
+
+
+def test_what_finds_nothing_takes_nothing_from_a_result() -> None:
+    given = assignment(root("environment", "base"), load(NAME))
+    world = Toy("environment", Empty)
+    asked = Prober(
+        world, catalogue_with_tools(world), given.seed.state or {}, linking.feeding(given)
+    )
+    assert set(linking.pairs(asked, ["write"], ["read", "label"])) == {("write", "label")}
+
+
+def test_a_function_is_told_with_what_it_takes_only_where_it_exists() -> None:
+    given = assignment(bare_environment.moved(seed("base")), load(bare_environment.NAME))
+    lines = linking.refused(prober(given), ["find_contact", "add_contact", "read_mail"])
+    assert "find_contact: what is not there as name" in lines.splitlines()
+    assert "read_mail: what is not there as mail" in lines.splitlines()
+    assert "add_contact: what is not there as name" not in lines

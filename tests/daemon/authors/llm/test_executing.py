@@ -18,6 +18,7 @@ from rods.composing.bind import Choice, realise
 from rods.composing.catalogue import FromUser, Recipe, RecipeStep, Scene
 from rods.composing.records import ComposeError
 from rods.daemon.authors.catalogue_free import catalogue_with_tools
+from rods.daemon.authors.catalogue_free.probing import Prober
 from rods.daemon.authors.llm.executing import (
     Answers,
     UnboundArgument,
@@ -316,3 +317,46 @@ def test_what_the_world_says_of_a_call_stands_before_the_call() -> None:
             lambda choice: given[choice.slot],
         )
     assert caught.value.detail.startswith('reply_mail gave {"error":"bad text"} for reply_mail(')
+
+
+def told(argument: str, call: tuple[str, ...], state: dict[str, Any] = STATE) -> dict[str, Any]:
+    """What the line of an argument says of a single tool's blank."""
+    environment = load(bare_environment.NAME)
+    catalogue = catalogue_with_tools(environment)
+    prober = Prober(environment, catalogue, state)
+    run = ValueChooser(environment.tools(), Answers(), Random(1), prober)
+    realise(environment, catalogue, planned(environment.name, call), state, run)
+    line = next(blank.line() for blank in run.blanks.values() if blank.argument == argument)
+    may: dict[str, Any] = json.loads(line.split("): ", 1)[1])
+    return may
+
+
+def test_an_example_is_what_the_world_has_for_the_argument_and_none_where_anything_is_taken() -> (
+    None
+):
+    assert set(told("file", ("read_file",))["such as"]) == {"memo"}
+    assert "such as" not in told("file", ("create_file",))
+    assert "such as" not in told("text", ("reply_mail",))
+
+
+@pytest.mark.parametrize("files", [1, 3])
+async def test_what_words_cannot_point_at_feeds_nothing_and_nobody_is_asked(
+    stub: Stub, files: int
+) -> None:
+    """Of several files that a folder lists none is "that file"."""
+    name = bare_environment.NAME
+    given = assignment(bare_environment.moved(seed("base")), load(name))
+    (producer, consumer, _), *_ = given.profile.edges
+    turns = [["list_team"] * count for count in given.profile.calls_per_turn]
+    turns[producer[0]][producer[1]] = "list_folder"
+    turns[consumer[0]][consumer[1]] = "read_file"
+    state = {**STATE, "files": {f"memo{number}": STATE["files"]["memo"] for number in range(files)}}
+    async with early(stub, "good", name) as who:
+        if files == 1:
+            draft = await who.author.execute(given, planned(name, *map(tuple, turns)), state)
+            fed = draft.turns[consumer[0]][consumer[1]]
+            assert fed.flows["file"].origin == producer
+        else:
+            with pytest.raises(ComposeError, match="words can point at") as caught:
+                await who.author.execute(given, planned(name, *map(tuple, turns)), state)
+            assert caught.value.type == "conversation_construct_failed" and not who.calls
