@@ -11,7 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from rods.analysis import containment
+from rods.analysis.schemas import Checker
 from rods.canonical import JsonMapping, JsonObject, canonical, frozen
+from rods.composing.bind import deep_merge
 
 RefusalKind = Literal[
     "unknown_class",
@@ -29,6 +31,7 @@ Path = tuple[str, ...]
 Kin = Mapping[str, Sequence[Any]]  # the entries of all maps of one name
 # characters of one text in a patch, and entries of one list or object: no world needs more
 LARGEST = 20_000
+ANYTHING = {"": [[]]}  # where a schema allows this it says nothing
 KINDS: Mapping[type, str] = {
     bool: "boolean",
     int: "integer",
@@ -58,8 +61,8 @@ def is_map(value: State, *, record: bool) -> bool:
 
 
 def refusals(state: State, patch: State, schema: JsonMapping | None = None) -> list[PatchRefusal]:
-    """Where `patch` has another shape than `state`, or changes a field that the JSON Schema of
-    the state calls `readOnly`; empty when it fits."""
+    """Where `patch` has another shape than `state`, unless the JSON Schema of the state allows it,
+    or changes a field that this calls `readOnly`; empty when it fits."""
     kin: dict[str, list[Any]] = {}
     for path, keyed in walk(state):
         if path and isinstance(keyed, Mapping):
@@ -70,7 +73,18 @@ def refusals(state: State, patch: State, schema: JsonMapping | None = None) -> l
         for key, part in (schema or {}).get("properties", {}).items()
         if part.get("readOnly") and patch.get(key) not in (None, state.get(key))
     ]
-    return [*fixed, *_in_object(state, patch, (), kin, record=True)]
+    checker = Checker(schema or {})
+    other = _in_object(state, patch, (), kin, record=True)
+    return [
+        *fixed,
+        *(
+            each
+            for each in other
+            if each.kind != "changed_type"
+            or not checker.fits(deep_merge(state, patch))
+            or checker.fits(deep_merge(state, nested(each.where, ANYTHING)))
+        ),
+    ]
 
 
 def lasting(state: State, patch: State) -> JsonObject:

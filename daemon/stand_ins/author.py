@@ -31,7 +31,7 @@ PLACES = re.compile(r"^turn (\d+): (\[\[.*\]\])$", re.MULTILINE)
 FEEDS = re.compile(
     r"place (\d+) of turn (\d+) from place (\d+) of turn (\d+)(?: \(such as ([^)]*)\))?"
 )
-REFUSED = re.compile(r"^(\w+): ", re.MULTILINE)
+REFUSED = re.compile(r"^(\w+): everything", re.MULTILINE)
 ARGUMENTS = re.compile(r'^\{"name":"(\w+)",.*?"arguments":(\{.*\})\}$', re.MULTILINE)
 VALUE = re.compile(r"^(\S+) \((\S+) of \S+\): (\{.*\})$", re.MULTILINE)
 CHOICE = re.compile(r"^(\d+)\. \S+ of \S+: (.*)$", re.MULTILINE)

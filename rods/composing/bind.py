@@ -227,7 +227,7 @@ class _Binder:
                 again = any(call == made for made, _ in self.calls)
                 raise self._failed(
                     "duplicate_func" if again else "vm_exec_failed",
-                    f"{call} gave {result.text}",
+                    f"{call.name} gave {result.text} for {call}",
                     call.name,
                     call=call,
                 )

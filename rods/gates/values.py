@@ -182,6 +182,7 @@ RELATIVE = re.compile(
 # which of two is meant, by what only a reader knows of them
 CHOOSES = re.compile(
     r"\bthe (?:(?!same|other|last|latest)\w+ one|new \w+|\w+er of|(?:most|least) \w+"
+    r"|(?:four|fif|six|seven|eigh|nin|ten)th \w+"  # "the seventh picture" of a list
     r"|(?!latest|request|test|guest|interest|forest)\w{2,}est)\b"
 )
 # what people call a thing: no text of several lines, and not nothing

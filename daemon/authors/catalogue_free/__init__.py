@@ -22,11 +22,12 @@ from operator import getitem
 from random import Random
 from typing import Any
 
-from rods.analysis.containment import COMMON, is_small, stem
+from rods.analysis.containment import COMMON, stem
+from rods.analysis.flows import Output
 from rods.analysis.sampling import Sampler
 from rods.analysis.schemas import Checker, limits
 from rods.calls import Call
-from rods.canonical import JsonMapping, JsonObject, canonical, unique
+from rods.canonical import JsonMapping, JsonObject, unique
 from rods.composing.catalogue import (
     LEFT_OUT,
     Catalogue,
@@ -38,7 +39,7 @@ from rods.composing.catalogue import (
     catalogue_for,
 )
 from rods.composing.records import ComposeError, Draft
-from rods.daemon.authors.state_shapes import State, contents, is_map, walk
+from rods.daemon.authors.state_shapes import State, is_map, walk
 from rods.environments.base import Environment, Parameter, Result, Tool, Tools, kept, value_of
 from rods.errors import InfrastructureError
 
@@ -68,7 +69,6 @@ QUOTED = re.compile(r"""["'`]([\w /.-]{1,30})["'`]""")  # in a description: ofte
 PADDED_MAPS = 4
 PADDING = 8
 PADDABLE = 16  # collections that it tries to fill up, the largest first
-VAGUE = {"id", "name", "number", "list", "type"}  # tell no argument from others
 NAMING = {"name", "title", "subject", "label", "path"}
 
 
@@ -188,21 +188,6 @@ def is_changed(tool: Tool, argument: str) -> bool:
     return argument != first and bool(CHANGING & verbs and _parts(argument) & verbs)
 
 
-def is_called_like(
-    tools: Tools, tool: Tool, argument: str, value: Any, made: tuple[Call, Result]
-) -> bool:
-    """Whether the result of a call holds a value at a place whose name, or a name around it, shares
-    a word with an argument (its name, the tool's where that says nothing, its description): more
-    than "id" or "name"."""
-    own = _parts(argument) - VAGUE or _parts(tool.name)
-    wanted = own | (_parts(tool.by_name[argument].description) - VAGUE)
-    values = value if isinstance(value, list) else [value]
-    maker = tools[made[0].name]
-    shown = _leaves(value_of(made[1]), (), maker.result)
-    about = _parts(maker.name) | _parts(maker.group)  # what stands in no field, or in such a one
-    return any(wanted & (place - VAGUE or about) for place, leaf, _ in shown if leaf in values)
-
-
 def names_of(tools: Tools) -> set[str]:
     """The names of tools and of arguments, which a state that is made of calls holds, and nobody
     says as values."""
@@ -242,15 +227,12 @@ def returned_values(
     that was seen."""
     if is_changed(tool, parameter.name):
         return []
-    in_results = set[bytes]().union(*(contents(result.value) for _, result in calls))
-    in_results -= set[bytes]().union(*(contents(dict(call.arguments)) for call, _ in calls))
     further = () if _is_invented(tool, parameter) or MAKING & _parts(tool.name) else fitting
-    telling = [value for value in further if isinstance(value, (str, list)) and not is_small(value)]
-    values = [value for value in (*listed, *telling) if value is not LEFT_OUT and value != []]
+    outputs = [Output((0, 0), *made) for made in calls]
     return [
         value
-        for value in values
-        if in_results.issuperset(map(canonical, value if isinstance(value, list) else [value]))
+        for value in (*listed, *(value for value in further if isinstance(value, (str, list))))
+        if any(output.brought(parameter.name, value) for output in outputs)
     ]
 
 

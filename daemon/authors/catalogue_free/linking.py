@@ -6,23 +6,24 @@ so flows are inferred from texts, results and state afterwards."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import accumulate
 from random import Random
 from typing import Any
 
-from rods.analysis.containment import is_small, key_of, keys_in, values_in
+from rods.analysis.containment import is_small, key_of, keys_in
 from rods.analysis.flows import Flow, infer
 from rods.analysis.profile import Position, chains
 from rods.composing.bind import spoken
 from rods.composing.catalogue import Catalogue, Scene
 from rods.composing.records import ComposeError, Draft, Plan
 from rods.daemon.authors.base import StagedAssignment, with_calls
-from rods.daemon.authors.catalogue_free import is_called_like, is_changed, is_single_tool
-from rods.daemon.authors.catalogue_free.probing import Prober
+from rods.daemon.authors.catalogue_free import is_changed, is_single_tool
+from rods.daemon.authors.catalogue_free.probing import Prober, is_pointed_at
 from rods.environments.base import Environment, Parameter, reference, value_of
-from rods.gates.values import Mention, is_amount, is_credential, keys_of, mentions, referent
+from rods.gates.values import Mention, is_amount, is_credential, keys_of, mentions
 from rods.tasks import Task
+from rods.transcripts import one_line
 
+REFUSAL = 120  # characters of what the world says to a function that it refuses
 Pairs = list[tuple[str, str]]  # tools of which the first feeds the second
 
 
@@ -31,9 +32,8 @@ def tool_options(
 ) -> tuple[list[list[list[str]]], dict[tuple[Position, Position], Pairs]]:
     """For every call of the root, turn by turn, the tools of its API class that may stand there
     (rather not the seed's, or just these; as many as a task shows at most); where a call of the
-    root feeds another, those that can, rather with a value that is called alike, and which of these
-    can feed which. Raises ComposeError("no_pattern")
-    when no tool is left for some place."""
+    root feeds another, those that can, and which of these can feed which. Raises
+    ComposeError("no_pattern") when no tool is left for some place."""
     catalogue = prober.catalogue
     tools = prober.environment.tools()
     avoided = {call.name for call in assignment.seed.goal_calls} - catalogue.common
@@ -66,8 +66,9 @@ def tool_options(
                     name for name in options if name not in avoided or assignment.same
                 ] or options
             if not turns and not places:  # nothing before the first call can make it possible
-                vain = refused(prober, options)
-                options = [name for name in options if name not in vain] or options
+                first = Scene(prober.state, {}, {}, {})
+                names = prober.each("functions that can come first", options)
+                options = [name for name in names if prober.at(name, first).working] or options
             if not options:
                 raise ComposeError(
                     "no_pattern",
@@ -81,15 +82,12 @@ def tool_options(
     for (turn, place), (later_turn, later_place), _ in (
         () if assignment.same else assignment.profile.edges
     ):
-        able = dict(pairs(prober, turns[turn][place], turns[later_turn][later_place]))
-        named = [pair for pair, akin in able.items() if akin]
-        if sensible := named or [*able]:
-            producers, consumers = (
-                list(dict.fromkeys(tools)) for tools in zip(*sensible, strict=True)
-            )
+        able = list(pairs(prober, turns[turn][place], turns[later_turn][later_place]))
+        if able:
+            producers, consumers = (list(dict.fromkeys(tools)) for tools in zip(*able, strict=True))
             turns[turn][place] = producers
             turns[later_turn][later_place] = consumers
-            feeders[(turn, place), (later_turn, later_place)] = named
+            feeders[(turn, place), (later_turn, later_place)] = able
     return turns, feeders
 
 
@@ -110,30 +108,31 @@ def feeding(assignment: StagedAssignment) -> Mapping[Position, list[int]]:
     return producers
 
 
-def refused(prober: Prober, tools: Iterable[str]) -> dict[str, str]:
-    """Those tools that the prober's world refuses at the start, whatever is tried, with what it
-    says."""
-    first = Scene(prober.state, {}, {}, {})
-    names = prober.each("functions that can come first", list(tools))
-    tried = {name: prober.at(name, first) for name in names}
-    return {name: probed.refusal for name, probed in tried.items() if not probed.working}
+def refused(prober: Prober, tools: Iterable[str]) -> str:
+    """What those tools refuse at the start, one a line, as far as the prober's world shows:
+    everything, with what it says, or what does not exist."""
+    tried = {name: prober.at(name, Scene(prober.state, {}, {}, {})) for name in tools}
+    return "\n".join(
+        f"{name}: what is not there as {', '.join(probed.existing)}"
+        if probed.working
+        else f"{name}: everything; {one_line(probed.refusal[:REFUSAL]) or 'nothing works yet'}"
+        for name, probed in tried.items()
+        if not (probed.working and (prober.environment.features.waits or not probed.existing))
+    )
 
 
 def pairs(
     prober: Prober, producers: Sequence[str], consumers: Sequence[str]
-) -> Iterator[tuple[tuple[str, str], bool]]:
+) -> Iterator[tuple[str, str]]:
     """The tools of which the second can take what the first returns, tried in the prober's world,
-    and whether what is taken is called like the argument."""
-    tools = prober.environment.tools()
+    and would not take just anything there, as far as that is known."""
     for producer in prober.each("functions that feed others", producers):
         if working := prober.at(producer, Scene(prober.state, {}, {}, {})).working:
             after = Scene(prober.state, {}, {}, {}, working[:1])
             for consumer in consumers:
                 tried = prober.at(consumer, after, [0], fed_only=True)
-                if tried.fed:
-                    value = tried.working[0][0].arguments[tried.fed]
-                    akin = is_called_like(tools, tools[consumer], tried.fed, value, working[0])
-                    yield (producer, consumer), akin
+                if tried.fed in tried.existing:
+                    yield producer, consumer
 
 
 def with_inferred_flows(
@@ -148,8 +147,7 @@ def with_inferred_flows(
     used = tuple(dict.fromkeys(call.name for turn in calls for call in turn))
     results = [[bound.result for bound in bounds] for bounds in draft.turns]
     keys = keys_of([draft.state, *(value_of(result) for each in results for result in each)])
-    wanted = feeding(assignment)
-    starts = list(accumulate((len(turn) for turn in calls), initial=0))
+    edges = {edge[:2] for edge in assignment.profile.edges}
 
     def kept(flow: Flow, place: Position, name: str, value: Any) -> Flow:
         """What only the state knows, the user has to say: nothing else tells it. The user says as
@@ -169,14 +167,8 @@ def with_inferred_flows(
             return flow
         if is_changed(tool, name):
             return Flow("user")
-        fed = flow.origin is not None and starts[flow.origin[0]] + flow.origin[1] in wanted.get(
-            place, ()
-        )
-        if fed and not is_amount(name, value, keys):
-            each = values_in(value)
-            meant = (referent(name, leaf, set(map(key_of, each)), met, keys) for leaf in each)
-            if all(target is None or target.words for target in meant):
-                return flow
+        if (flow.origin, place) in edges and is_pointed_at(name, value, met, keys):
+            return flow
         return Flow("user") if flow.source in ("state", "result") else flow
 
     shown = environment.features.snapshot
@@ -205,7 +197,8 @@ def with_inferred_flows(
     if (reached := depth(draft)) != assignment.profile.depth:
         raise ComposeError(
             "conversation_construct_failed",
-            f"results feed calls over {reached} steps, it must be {assignment.profile.depth}",
+            f"results feed calls over {reached} steps, it must be {assignment.profile.depth}: what "
+            "words can point at in a result, as the only one of its kind there, feeds a later call",
         )
     return draft
 

@@ -2,14 +2,16 @@
 names says nothing of that. Calls are tried in copies of the world: reset, with the calls so far
 made again."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from math import prod
 from random import Random
 from typing import Any
 
-from rods.analysis.containment import Text, values_in
+from rods.analysis.containment import Text, key_of, values_in
 from rods.analysis.impostors import signs
 from rods.analysis.profile import Position
+from rods.analysis.schemas import limits, options
 from rods.calls import Call
 from rods.canonical import JsonMapping, canonical, frozen
 from rods.composing.bind import Choice, Chooser, random_chooser
@@ -19,7 +21,7 @@ from rods.daemon.authors.state_shapes import State
 from rods.environments.base import Environment, Instance, Result, kept, value_of
 from rods.environments.replay import ReplayedWorld
 from rods.errors import InfrastructureError
-from rods.gates.values import is_amount, keys_of
+from rods.gates.values import Mention, is_amount, keys_of, mentions, referent
 
 PROBES = (40, 400)  # calls that are tried for one place: of the values listed, then of all that fit
 SLOW_PROBES = (8, 8)  # where each waits for another process
@@ -31,11 +33,13 @@ STATES = 256  # of an environment, whose trials are remembered
 @frozen
 class Probed:
     """The calls that worked, with their results; the argument (`fed`, "" for none) in which they
-    take what an earlier call returned that should feed them; and what the world said to the last
+    take what an earlier call returned that should feed them; the arguments that refuse what nobody
+    has met (`existing`; where worlds wait, all that there are); and what the world said to the last
     that did not work, where it names none of the values that were tried."""
 
     working: Sequence[tuple[Call, Result]] = ()
     fed: str = ""
+    existing: Sequence[str] = ()
     refusal: str = ""
 
 
@@ -43,6 +47,14 @@ class Probed:
 def _known(environment: Environment) -> dict[bytes, dict[bytes, Probed]]:
     """The trials of an environment, by state."""
     return {}
+
+
+def is_pointed_at(name: str, value: Any, met: Sequence[Mention], keys: Set[Any]) -> bool:
+    """Whether a user need not say an argument's value that calls have returned: words can point at
+    it, and it is not how much is meant."""
+    each = values_in(value)
+    meant = (referent(name, leaf, set(map(key_of, each)), met, keys) for leaf in each)
+    return not is_amount(name, value, keys) and all(one is None or one.words for one in meant)
 
 
 @dataclass(slots=True)
@@ -92,7 +104,8 @@ class Prober:
         if fed_only and key not in self.probes:
             key += b" fed only"
         if key not in self.probes:
-            if self.environment.features.waits:
+            waits = self.environment.features.waits
+            if waits:
                 self.tell(
                     f"tries calls in fresh worlds: {self.doing}, {tool}; {self.calls} calls so far"
                 )
@@ -114,31 +127,47 @@ class Prober:
                 for name, values in fitting.items()
             }
             keys = keys_of([seen.state, *(value_of(result) for _, result in scene.calls)])
-            producers = [scene.calls[number] for number in feeders]
-            fed = dict[str, list[Any]]()
-            for parameter in parameters if feeders else ():
-                invented = domains[parameter.name](Scene({}, {}, {}, {}))
-                present = [value for value in listed[parameter.name] if value not in invented]
-                returned = returned_values(
-                    document, parameter, present, wide[parameter.name], producers
-                )
-                # how much is meant a user says: that a result has the number does not tell
-                fed[parameter.name] = [
-                    value for value in returned if not is_amount(parameter.name, value, keys)
-                ]
+            met = [one for turn, made in enumerate(scene.calls) for one in mentions(turn, *made)]
             rng = Random(tool)
             tried = Probed()
-            fed_slot = ""
-            for slot in (slot for slot, values in fed.items() if values and not tried.working):
-                fed_slot = slot
-                now = {slot: fed[slot]}
-                tried = self._tried(
-                    tool, scene, listed | now, wide | now, rng, 1 if fed_only else None
+            for parameter in parameters if feeders else ():
+                slot = parameter.name
+                returned = returned_values(
+                    document,
+                    parameter,
+                    listed[slot],
+                    wide[slot],
+                    [scene.calls[number] for number in feeders],
                 )
-            if not fed_only and not tried.working:
-                self.probes[key] = self._tried(tool, scene, listed, wide, rng)
-            else:
-                self.probes[key] = replace(tried, fed=fed_slot if tried.working else "")
+                values = [value for value in returned if is_pointed_at(slot, value, met, keys)]
+                if values and not tried.working:
+                    now = {slot: values}
+                    found = self._tried(
+                        tool, scene, listed | now, wide | now, rng, 1 if fed_only else None
+                    )
+                    shown = [value_of(result) for _, result in found.working]
+                    # what shows nothing was about nothing
+                    if shown and all(not value or any(values_in(value)) for value in shown):
+                        tried = replace(found, fed=slot)
+            if not tried.working and not fed_only:
+                tried = self._tried(tool, scene, listed, wide, rng)
+            existing = list[str]()
+            for call, _ in tried.working[:1]:
+                given = {name: [value] for name, value in call.arguments.items()}
+                for parameter in parameters:
+                    slot = parameter.name
+                    # a text that is left out may be one that has to exist, too
+                    value = call.arguments.get(
+                        slot, "" if parameter.schema.get("type") == "string" else None
+                    )
+                    unmet = given | {slot: [_unmet(value)]}
+                    if waits or (
+                        unmet[slot] != [value]
+                        and not options(limits(parameter))
+                        and not self._tried(tool, scene, unmet, unmet, rng, 1).working
+                    ):
+                        existing.append(slot)
+            self.probes[key] = replace(tried, existing=existing)
         return self.probes[key]
 
     def _shown(self) -> State:
@@ -188,6 +217,7 @@ class Prober:
         # what another tool refused may have changed it: rather a new one
         self.spare = self.spare if waits else None
         for offered, most in zip((listed, wide), probes, strict=True):
+            most = min(most, 4 * prod(map(len, offered.values())))
             for number in range(0 if working else most):
                 # where few can be tried, those that are listed first
                 wide_enough = number // 2 + 1 if waits else None
@@ -221,3 +251,10 @@ class Prober:
                 if len(working) == enough:
                     break
         return Probed(working, refusal=refusal)
+
+
+def _unmet(value: Any) -> Any:
+    """What nothing is called, in the place of a value; a truth value as it is."""
+    if isinstance(value, list):
+        return [*map(_unmet, value)]
+    return value + 17 if type(value) is int else "zqxv" if isinstance(value, str) else value

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
+from rods.analysis.containment import is_small, values_in
 from rods.analysis.schemas import fits, limits
 from rods.asking import AnswerForm, obj
 from rods.canonical import JsonMapping, JsonObject, canonical, frozen, unique, without
@@ -32,7 +33,7 @@ from rods.daemon.authors.state_shapes import State, contents
 from rods.environments.base import Tools
 
 AGAIN = 2  # times that a value is asked for anew
-SURVEYS = 3  # runs by chance until one shows all blanks
+SURVEYS = 6  # runs by chance until one shows all blanks
 OPTIONS = 12  # offered for one value
 EXAMPLES = 2
 LONGEST = 80  # characters of an invented text
@@ -85,13 +86,15 @@ class UnboundArgument:
     def line(self) -> str:
         """The blank as a prompt lists it."""
         may: JsonObject = (
-            {"one of": list(self.options)} if self.closed else {"any": showing.bounded(self.schema)}
+            {"found by an earlier call" if self.fed else "one of": list(self.options)}
+            if self.closed
+            else {"any": showing.bounded(self.schema)}
         )
         if not self.closed:
             # in words, the schema would refuse them
             whole = self.schema.get("type") in ("array", "object")
             if such := list(self.options.values() if whole else self.options)[:EXAMPLES]:
-                may["found by an earlier call" if self.fed else "such as"] = such
+                may["such as"] = such
         if self.optional:
             may["may be left out"] = True
         if self.problem:
@@ -130,8 +133,8 @@ class Answers:
     def reopen(self, error: ComposeError, run: "ValueChooser") -> None:
         """After a run that failed although everything is answered, values are asked for anew, with
         the reason, a few times: those of the function that was refused, else those that were
-        invented before it; where calls do not feed each other as in the root, those that should be
-        fed. Raises the error when there is nothing more to ask."""
+        invented before it; where calls do not feed each other as in the root, all; and with each
+        the same value of later calls. Raises the error when there is nothing more to ask."""
         keys = list[Key]()
         turn = error.turn or 0
         if error.call is not None or error.type in ("vm_exec_failed", "param_gen_failed"):
@@ -139,12 +142,15 @@ class Answers:
             fresh = self.invented - self.problems.keys()
             keys = keys or [key for key in self.values if key in fresh and key[0] <= turn]
         elif error.type == "conversation_construct_failed":
-            keys = run.unfed
+            keys = [*self.values]
         if not self.feedback or not keys or max(self.asked[key] for key in keys) > AGAIN:
             raise error
         for key in keys:
             self.problems[key] = error.detail[:200]
-            del self.values[key]
+            old = self.values.pop(key, None)
+            for later, value in [*self.values.items()]:
+                if later[:2] > key[:2] and not is_small(old) and old in values_in(value):
+                    del self.values[later]
 
 
 @dataclass(slots=True)
@@ -164,8 +170,7 @@ class ValueChooser:
     blanks: dict[Key, UnboundArgument] = field(default_factory=dict)
     scene: Scene | None = None  # at the first blank
     place: tuple[int, int] = (-1, -1)  # of the last choice
-    # answered with other values than those that should feed them
-    unfed: list[Key] = field(default_factory=list)
+    found: list[str] = field(default_factory=list)  # not open, since a call finds them
     # what chance has put into the world as new, and for which blank
     drafts: dict[str, Key] = field(default_factory=dict)
     stand_in: Chooser = field(init=False)
@@ -180,14 +185,13 @@ class ValueChooser:
         self.place = key[:2]
         single = is_single_tool(choice.recipe)
         blank = self._blank(key, choice, single=single)
-        sole = blank.closed or (blank.fed and not blank.problem)
-        if len(blank.values) == 1 and sole and not blank.optional:
+        if len(blank.values) == 1 and blank.closed and not blank.optional:
+            if blank.fed:
+                self.found.append(blank.id)
             return blank.values[0]
         if key in self.answers.values:
             answer = self.answers.values[key]
             if (taken := _taken(blank, answer)) is not None:
-                if blank.fed and answer not in blank.values:
-                    self.unfed.append(key)
                 return taken
             if blank.closed and self.answers.asked[key] and key not in self.answers.invented:
                 # it was to be had as chance had bound what comes before it
@@ -214,25 +218,24 @@ class ValueChooser:
         schema = {**limits(parameter), "description": parameter.description}
         optional = LEFT_OUT in choice.values
         values = [value for value in choice.values if value is not LEFT_OUT]
+        apt = True
         fed = False
         if single:
             closed = "enum" in schema or schema.get("type") == "boolean"
             if self.prober is not None and not closed:
                 probed = self.prober.here(choice)
-                fed = probed.fed == argument
-                taken = [
-                    call.arguments[argument]
-                    for call, _ in probed.working
-                    if argument in call.arguments
-                ]
+                fed = closed = probed.fed == argument
                 if probed.working:
-                    values = unique(taken)
+                    given = (call.arguments for call, _ in probed.working)
+                    values = unique(each[argument] for each in given if argument in each)
+                    # where anything is taken, that it was says nothing of a value
+                    apt = fed or argument in probed.existing
         else:
             schema = _limited(schema, values)
             closed = key in self.answers.problems or _is_closed(choice, argument, values, schema)
-        few = values
+        few = values if apt else []
         # a few of them, those of earlier turns first
-        if len(values) > OPTIONS and not (single and closed):
+        if len(few) > OPTIONS and not (single and closed):
             earlier = [value for value in values if meant(value) in choice.earlier][: OPTIONS // 4]
             rest = [value for value in values if value not in earlier]
             few = earlier + Random(len(values)).sample(rest, OPTIONS - len(earlier))
@@ -294,10 +297,11 @@ def _bound(
             run = ValueChooser(tools, answers, assignment.rng(f"chance {number}"), answers.prober)
             try:
                 draft = realise(context.environment, catalogue, plan, state, run)
+                draft = linking.with_inferred_flows(
+                    context.environment, catalogue, assignment, draft
+                )
                 if not run.blanks:
-                    return linking.with_inferred_flows(
-                        context.environment, catalogue, assignment, draft
-                    )
+                    return draft
             except ComposeError as error:
                 # whose frames would hold the world in a cycle with it
                 runs.append((error.with_traceback(None), run))
@@ -309,7 +313,8 @@ def _bound(
         if all(error.domain for error, _ in runs):
             raise runs[0][0]
         failure, run = max(runs, key=lambda pair: len(pair[1].blanks))
-        if run.blanks:
+        # where calls do not feed each other as in the root, whatever is chosen now, that is no use
+        if run.blanks and failure.type != "conversation_construct_failed":
             return _question(context, plan, state, run)
         answers.reopen(failure, run)
 
@@ -335,6 +340,7 @@ def _question(
     progress = {
         "done": "\n".join(ran) or "(none)",
         "values": "\n".join(blank.line() for blank in blanks),
+        "found": " ".join(run.found),
     }
     # what is to be had stands in the lists of recipes
     share = 1 if run.prober is not None else 2
@@ -360,11 +366,15 @@ async def _asked(
             values[blank.key] = next(same, LEFT_OUT if own is LEFT_OUT else blank.value(own))
         return values
 
-    turn = blanks[0].key[0]
-    tools = [blanks[0].tool]
-    room = 40 * len(blanks)
     return await context.ask(
-        assignment, "parameters", fields, form, read, turn=turn, functions=tools, parts=room
+        assignment,
+        "parameters",
+        {**fields, "longest": str(assignment.limits.max_string)},
+        form,
+        read,
+        turn=blanks[0].key[0],
+        functions=[blanks[0].tool],
+        parts=40 * len(blanks),
     )
 
 

@@ -19,7 +19,8 @@ from rods.canonical import JsonObject
 from rods.composing.bind import deep_merge, fresh_state
 from rods.composing.records import ComposeError, Plan
 from rods.daemon.authors.base import StagedAssignment
-from rods.daemon.authors.catalogue_free import is_single_tool
+from rods.daemon.authors.catalogue_free import is_single_tool, linking
+from rods.daemon.authors.catalogue_free.probing import Prober
 from rods.daemon.authors.llm import showing
 from rods.daemon.authors.llm.questions import Context
 from rods.daemon.authors.state_shapes import (
@@ -84,7 +85,10 @@ async def _rewritten(context: Context, assignment: StagedAssignment, plan: Plan)
     may = showing.state(schema, room) if schema else ""
     fields = {**showing.setting(context.catalogue, plan, old, room), "allowed": may}
     form = AnswerForm({"state": {"type": "object"}})
-    sections = ["allowed"] if may else []
+    names = [name for turn in plan.turns for name in turn.recipes]
+    prober = Prober(context.environment, context.catalogue, old)
+    fields["refused"] = await context.compute(linking.refused, prober, names)
+    sections = [name for name in ("allowed", "refused") if fields[name]]
     try:
         return await context.ask(
             assignment,

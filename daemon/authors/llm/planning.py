@@ -41,7 +41,6 @@ TRIALS = 2  # times that chance binds a plan to see whether it can
 NARRATIVE = {"type": "string", "minLength": 1, "maxLength": 400}
 FAILURE = 1_000  # characters of a failure that is told
 PAIRS = 12  # that are shown of functions which feed each other
-REFUSAL = 120  # characters of what the world says to a function that it refuses
 TOLD = 300  # characters of what the root's user says
 # of a function that the model writes
 TOOLS = {"type": "array", "items": {"type": "string"}, "minItems": 2}
@@ -174,13 +173,13 @@ async def plan(context: Context, assignment: StagedAssignment) -> Plan:
     tools = context.environment.tools()
     names = list(dict.fromkeys(name for turn in wanted.offered for name in turn))
     refused = (
-        {} if wanted.depth is not None else await context.compute(linking.refused, prober, names)
+        "" if wanted.depth is not None else await context.compute(linking.refused, prober, names)
     )
     fields = {
         "functions": "\n".join(showing.purpose(catalogue, name) for name in names),
         "schemas": showing.schemas(tools[name] for name in sorted(set(_tools(catalogue, [names])))),
         "pattern": _places(wanted, assignment.profile.type) + _links(assignment, wanted),
-        "refused": "\n".join(map(_refusal_line, refused.items())),
+        "refused": refused,
         "tools": ", ".join(assignment.profile.tools),
         "root": showing.excerpt("\n".join(map(one_line, assignment.root.script)), TOLD),
         "failures": "\n".join(map(_failure_line, assignment.failures)),
@@ -497,23 +496,18 @@ def _links(assignment: StagedAssignment, wanted: Pattern) -> str:
             for turn, later in sorted(assignment.profile.links)
         ]
         return f"\nKeep to this, whichever functions you choose: {'; '.join(uses)}."
-    fed = {
-        f"place {consumer[1] + 1} of turn {consumer[0] + 1} from place {producer[1] + 1} of turn "
-        f"{producer[0] + 1}{_found(wanted.pairs.get((producer, consumer), ()))}"
-        for producer, consumer, _ in assignment.profile.edges
-    }
-    return f"\nWhat a call returns must be of use as an argument later: {'; '.join(sorted(fed))}."
-
-
-def _found(pairs: Sequence[tuple[str, str]]) -> str:
-    told = ", ".join(map(" to ".join, pairs[:PAIRS]))
-    return f" (such as {told})" if told else ""
-
-
-def _refusal_line(refused: tuple[str, str]) -> str:
-    """A function that the world refuses, with its words where there are any to show."""
-    name, text = refused
-    return f"{name}: {one_line(text[:REFUSAL]) or 'nothing works yet'}"
+    fed = set()
+    for producer, consumer, _ in assignment.profile.edges:
+        such = ", ".join(map(" to ".join, wanted.pairs.get((producer, consumer), ())[:PAIRS]))
+        fed.add(
+            f"place {consumer[1] + 1} of turn {consumer[0] + 1} from place {producer[1] + 1} of "
+            f"turn {producer[0] + 1}" + (f" (such as {such})" if such else "")
+        )
+    return (
+        "\nWhat a call returns must be of use as an argument later, which the user need not say: a "
+        "value that is the only one of its kind there, or that words tell from the others. "
+        f"This holds for {'; '.join(sorted(fed))}."
+    )
 
 
 def _failure_line(error: ComposeError) -> str:

@@ -18,6 +18,7 @@ from rods.composing.bind import Choice, realise
 from rods.composing.catalogue import FromUser, Recipe, RecipeStep, Scene
 from rods.composing.records import ComposeError
 from rods.daemon.authors.catalogue_free import catalogue_with_tools
+from rods.daemon.authors.catalogue_free.probing import Prober
 from rods.daemon.authors.llm.executing import (
     Answers,
     UnboundArgument,
@@ -281,3 +282,81 @@ def test_an_invented_list_may_be_as_long_as_the_longest_example() -> None:
     assert _limited(schema, [[1, 2, 3, 4, 5]])["maxItems"] == 5
     assert _limited(schema, [[1]])["maxItems"] == 4
     assert _limited({**schema, "maxItems": 3}, [[1]])["maxItems"] == 3
+
+
+def test_what_had_the_value_that_was_refused_is_asked_for_together_with_it() -> None:
+    """And what comes before it, or is as small as a number of lines, is not."""
+    given = {
+        (0, 0, "file"): "plan.txt",
+        (1, 0, "file"): "plan.txt",
+        (1, 0, "lines"): 3,
+        (2, 0, "file"): "plan.txt",
+        (2, 1, "files"): ["plan.txt"],
+        (3, 0, "lines"): 3,
+        (3, 1, "file"): "list.txt",
+    }
+    answers = Answers(dict(given))
+    run = ValueChooser({}, answers, Random(0), place=(1, 0))
+    answers.reopen(ComposeError("vm_exec_failed", "no such file", turn=1), run)
+    kept = [(0, 0, "file"), (3, 0, "lines"), (3, 1, "file")]
+    assert answers.values == {key: given[key] for key in kept}
+    assert set(answers.problems) == {(1, 0, "file"), (1, 0, "lines")}
+
+
+def test_what_the_world_says_of_a_call_stands_before_the_call() -> None:
+    """Which may be long, and is cut where it is told."""
+    environment = load(bare_environment.NAME)
+    plan = planned(bare_environment.NAME, ("reply_mail",))
+    given: dict[str, Any] = {"mail": "m99", "text": "word " * 200}
+    with pytest.raises(ComposeError) as caught:
+        realise(
+            environment,
+            catalogue_with_tools(environment),
+            plan,
+            STATE,
+            lambda choice: given[choice.slot],
+        )
+    assert caught.value.detail.startswith('reply_mail gave {"error":"bad text"} for reply_mail(')
+
+
+def told(argument: str, call: tuple[str, ...], state: dict[str, Any] = STATE) -> dict[str, Any]:
+    """What the line of an argument says of a single tool's blank."""
+    environment = load(bare_environment.NAME)
+    catalogue = catalogue_with_tools(environment)
+    prober = Prober(environment, catalogue, state)
+    run = ValueChooser(environment.tools(), Answers(), Random(1), prober)
+    realise(environment, catalogue, planned(environment.name, call), state, run)
+    line = next(blank.line() for blank in run.blanks.values() if blank.argument == argument)
+    may: dict[str, Any] = json.loads(line.split("): ", 1)[1])
+    return may
+
+
+def test_an_example_is_what_the_world_has_for_the_argument_and_none_where_anything_is_taken() -> (
+    None
+):
+    assert set(told("file", ("read_file",))["such as"]) == {"memo"}
+    assert "such as" not in told("file", ("create_file",))
+    assert "such as" not in told("text", ("reply_mail",))
+
+
+@pytest.mark.parametrize("files", [1, 3])
+async def test_what_words_cannot_point_at_feeds_nothing_and_nobody_is_asked(
+    stub: Stub, files: int
+) -> None:
+    """Of several files that a folder lists none is "that file"."""
+    name = bare_environment.NAME
+    given = assignment(bare_environment.moved(seed("base")), load(name))
+    (producer, consumer, _), *_ = given.profile.edges
+    turns = [["list_team"] * count for count in given.profile.calls_per_turn]
+    turns[producer[0]][producer[1]] = "list_folder"
+    turns[consumer[0]][consumer[1]] = "read_file"
+    state = {**STATE, "files": {f"memo{number}": STATE["files"]["memo"] for number in range(files)}}
+    async with early(stub, "good", name) as who:
+        if files == 1:
+            draft = await who.author.execute(given, planned(name, *map(tuple, turns)), state)
+            fed = draft.turns[consumer[0]][consumer[1]]
+            assert fed.flows["file"].origin == producer
+        else:
+            with pytest.raises(ComposeError, match="words can point at") as caught:
+                await who.author.execute(given, planned(name, *map(tuple, turns)), state)
+            assert caught.value.type == "conversation_construct_failed" and not who.calls

@@ -252,6 +252,16 @@ def test_the_form_of_a_world_of_bfcl_is_no_matter_for_a_patch() -> None:
     assert not refusals(state, {"classes": ["MathAPI"], "config": {}}, schema)
 
 
+def test_what_stands_in_a_field_says_less_of_it_than_the_schema_does() -> None:
+    schema = state_schema(load(clinic.NAME))
+    free: dict[str, Any] = {"visits": {"11": {"room": None}, "14": {"room": "South"}}}
+    assert not refusals(clinic.STATE, free, schema)
+    assert [refused.where for refused in refusals(clinic.STATE, free)] == [("visits", "11", "room")]
+    for wrong in ({"room": 4}, {"day": None}, {"urgent": "no"}):
+        (refused,) = refusals(clinic.STATE, {"visits": {"11": wrong}}, schema)
+        assert refused.kind == "changed_type"
+
+
 async def test_only_what_a_state_can_mend_is_asked_about(stub: Stub) -> None:
     stub.use(playing("tests.daemon.authors.llm.early_roles:good"))
     async with asker_at(stub) as asker:
