@@ -329,7 +329,8 @@ class _Search:
                 for tried in attempts(path.world, calls):
                     further = self._further(path, tried)
                     done = not (self.reads and further.far)
-                    if done and tried.world.same_state(self.target):
+                    same = done and tried.world.same_state(self.target)
+                    if same or (self.goal and further.moved and _made_anew(further, self.goal)):
                         return ", ".join(str(step.call) for step in further.steps)
                     # what differs in small records that the call changes can be made anew
                     anew = further.moved and {place[:-1] for place, _ in further.apart}
@@ -358,6 +359,22 @@ class _Search:
         if not self.reads and self.goal is None:
             far = -(not tried.world.same_state(self.world))
         return _Path(tried.world, apart, far, (*path.steps, tried), shown, given, moved)
+
+
+def _made_anew(path: _Path, goal: Counter[Any]) -> bool:
+    """Whether the state at the end of `path` is `goal` but for one record's identifier, which the
+    world gave, and the count that it was taken from."""
+    now = _state(path.world)
+    parts = [now - goal, goal - now]
+    made = {at[:-1] for at, _ in parts[0]} - {at[:-1] for at, _ in goal}
+    if len(made) != 1 or not path.given.isdisjoint(keys_in([*made])):
+        return False
+    (record,) = made
+    counts = {at for at, key in parts[1] if record[-1].endswith(str(key))}
+    fields = [
+        Counter((at[-1], key) for at, key in part.elements() if at not in counts) for part in parts
+    ]
+    return fields[0] == fields[1]
 
 
 def _plain(value: Any) -> Any:
