@@ -317,7 +317,10 @@ def _from_recipes(
                 other.name
                 for other in own.values()
                 if other not in recipes
-                and _exchangeable(recipe, other, table, turn, needed)
+                and other.needs == recipe.needs
+                and set(other.when) <= set(recipe.when)
+                and other.fits(table.things.keys())
+                and _left(recipe, table, turn, needed) == _left(other, table, turn, needed)
                 and not assignment.blocked.intersection((other.name, *other.tools))
                 and not (other.short and assignment.profile.type == "long_context")
                 and Counter(tools[name].group for name in other.tools) == groups
@@ -344,21 +347,6 @@ def _from_recipes(
             table.add(recipe, turn)
         turns.append(tuple(places))
     return Pattern(tuple(turns), assignment.profile.depth)
-
-
-def _exchangeable(
-    recipe: Recipe, other: Recipe, table: Table, turn: int, needed: frozenset[str]
-) -> bool:
-    """Whether `other` may stand for `recipe` on this table, where it matters to later functions
-    that the things and facts `needed` are there, or are not: as many calls, as deep, fed by the
-    same turns, no more needs of its own, and it leaves the same of what is needed."""
-    return (
-        len(other.steps) == len(recipe.steps)
-        and other.needs == recipe.needs
-        and set(other.when) <= set(recipe.when)
-        and other.fits(table.things.keys())
-        and _left(recipe, table, turn, needed) == _left(other, table, turn, needed)
-    )
 
 
 def _left(recipe: Recipe, table: Table, turn: int, needed: frozenset[str]) -> tuple[object, ...]:
