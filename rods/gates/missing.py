@@ -7,7 +7,7 @@ show what it lacks, `SECOND` more of each, up to three in a row."""
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -275,6 +275,7 @@ class _Search:
         self.reads = self.world.same_state(self.target)
         self.pool = KnownValues()
         self.places: set[Any] = set()
+        self.records: set[Any] = set()
         self.goal: JsonObject | None = None
         apart = Counter[Any]()
         sources = [*leaves(call.arguments)]
@@ -282,6 +283,7 @@ class _Search:
         if features.snapshot and not self.reads:
             self.goal = self.target.snapshot()
             goal = Counter(_paths(self.goal))
+            self.records = {at[:-1] for at, _ in goal}
             # equal states may be written otherwise after a call: the one most like the target
             looks = attempts(self.world, plausible(self.tools, known, 1, every=self.waits))
             same = [look.world for look in looks if look.world.same_state(self.world)]
@@ -333,7 +335,12 @@ class _Search:
                 for tried in attempts(path.world, calls):
                     further = self._further(path, tried)
                     done = not (self.reads and further.far)
-                    if done and tried.world.same_state(self.target):
+                    same = done and tried.world.same_state(self.target)
+                    if same or (
+                        self.goal is not None
+                        and further.moved
+                        and _made_anew(further, self.goal, self.records)
+                    ):
                         return ", ".join(str(step.call) for step in further.steps)
                     # what differs in small records that the call changes can be made anew
                     anew = further.moved and {place[:-1] for place, _ in further.apart}
@@ -367,16 +374,37 @@ class _Search:
         return _Path(tried.world, apart, far, (*path.steps, tried), shown, given, moved)
 
 
+def _made_anew(path: _Path, goal: JsonObject, records: Set[Any]) -> bool:
+    """Whether the state at the end of `path` is `goal`, which has these `records`, but for one
+    record's identifier, which the world gave, and the count that it was taken from."""
+    parts = _differences(path.world, goal)
+    made = {at[:-1] for at, _ in parts[0]} - records
+    if len(made) != 1 or not path.given.isdisjoint(keys_in([*made])):
+        return False
+    (record,) = made
+    counts = {at for at, key in parts[1] if record[-1].endswith(str(key))}
+    fields = [
+        Counter((at[-1], key) for at, key in part.elements() if at not in counts) for part in parts
+    ]
+    return fields[0] == fields[1]
+
+
 def _plain(value: Any) -> Any:
     """A value as others may show it: "./a.txt" and "docs/" as "a.txt" and "docs"."""
     return value.removeprefix("./").rstrip("/") if isinstance(value, str) else value
 
 
 def _apart(world: Instance, goal: JsonObject) -> Counter[Any]:
+    mine, theirs = _differences(world, goal)
+    return mine + theirs
+
+
+def _differences(world: Instance, goal: JsonObject) -> tuple[Counter[Any], Counter[Any]]:
+    """The leaves of the state of `world` that `goal` has not, and the other way round."""
     now = world.snapshot()
     mine = Counter(_paths(now, goal))
     theirs = Counter(_paths(goal, now))
-    return (mine - theirs) + (theirs - mine)
+    return mine - theirs, theirs - mine
 
 
 def _paths(value: Any, other: Any = None, path: tuple[Any, ...] = ()) -> Iterator[Any]:

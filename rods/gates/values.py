@@ -160,7 +160,8 @@ AMOUNTS = frozenset(("amount", "sum", "total", "much", "mani", "valu", "figur"))
 PLACES = {"first": 0, "second": 1, "third": 2, "last": -1}
 WORD = re.compile(r"[^\W_]+(?:['’]s?)?")
 PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
-SENTENCE = re.compile(r"(?<=[.!?]) ")
+# where a sentence ends, and a clause in which something new comes
+SENTENCE = re.compile(r"(?<=[.!?]) |,? (?=(?:and|then|and then) \w+ (?:an?|another) )")
 IDENTIFIES = frozenset(
     ("id", "ids", "number", "no", "code", "key", "ref", "reference", "token", "index")
 )

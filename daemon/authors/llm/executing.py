@@ -208,7 +208,8 @@ class ValueChooser:
         drawn = self.stand_in(
             choice if single else replace(choice, values=[*blank.values, *left_out])
         )
-        if isinstance(drawn, str) and canonical(drawn) not in contents(choice.scene.state):
+        new = isinstance(drawn, str) and canonical(drawn) not in contents(choice.scene.state)
+        if new and "enum" not in blank.schema:
             self.drafts.setdefault(drawn, key)
         return drawn
 

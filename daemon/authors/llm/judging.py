@@ -8,13 +8,14 @@ diagnosed by a call of its own."""
 from collections.abc import Sequence
 from dataclasses import replace
 
+from rods.analysis.containment import values_in
 from rods.asking import AnswerForm, Schema, Unreadable, one_of
 from rods.canonical import JsonObject
 from rods.composing.records import BoundCall, Draft
 from rods.daemon.authors.base import Judgement, StagedAssignment, with_calls
 from rods.daemon.authors.llm import showing
 from rods.daemon.authors.llm.questions import Context
-from rods.environments.base import Environment, Results
+from rods.environments.base import Environment, Results, value_of
 from rods.faults import Defect, Reason
 from rods.tasks import Task
 
@@ -101,11 +102,18 @@ def _class_fields(context: Context, before: str = "", also: str = "") -> dict[st
 
 def conversation(draft: Draft, task: Task, room: int) -> str:
     """The turns as the policy will meet them: in a padded world the calls give other results than
-    in the draft's."""
+    in the draft's, of which padding is left out."""
     if results := task.provenance.get("results", ()):
 
         def met(turn: int, place: int, bound: BoundCall) -> BoundCall:
-            return replace(bound, result=bound.result._replace(text=results[turn][place]))
+            text = results[turn][place]
+            # what the call gives without the padding stays
+            values = list(values_in(value_of(bound.result), keys=True))
+            room = len(bound.result.text) + 2 * showing.AROUND * (1 + len(values))
+            short = showing.excerpt(text, room, values)
+            if short != text:
+                short += f" (of {len(text)} characters, most of them padding)"
+            return replace(bound, result=bound.result._replace(text=short))
 
         draft = with_calls(draft, met)
     return showing.turns(showing.within(draft, room), task.script, range(len(draft.turns)))

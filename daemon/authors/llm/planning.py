@@ -10,7 +10,7 @@ model picks is likely to fit together, and keeps what the gates hold it to. Afte
 checked against the pattern before anything runs."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
 from random import Random
@@ -20,8 +20,8 @@ from rods.asking import AnswerForm, Unreadable, obj, one_of
 from rods.canonical import JsonObject, frozen
 from rods.composing.bind import fresh_state, random_chooser, realise
 from rods.composing.catalogue import Catalogue, Recipe
-from rods.composing.plan_search import Table, deniable
-from rods.composing.records import ComposeError, Plan, PlannedTurn
+from rods.composing.plan_search import Table
+from rods.composing.records import ComposeError, Draft, Plan, PlannedTurn
 from rods.daemon.authors.base import StagedAssignment
 from rods.daemon.authors.catalogue_free import is_single_tool, linking
 from rods.daemon.authors.catalogue_free.probing import Prober
@@ -30,6 +30,7 @@ from rods.daemon.authors.llm.forming import check_form
 from rods.daemon.authors.llm.initial_states import mended
 from rods.daemon.authors.llm.questions import Context
 from rods.daemon.authors.procedural import sketch
+from rods.environments.base import Environment, Instance
 from rods.prompts import load
 from rods.tasks import TaskType
 from rods.transcripts import one_line
@@ -37,7 +38,7 @@ from rods.transcripts import one_line
 CHOICES = 6  # functions offered for one place
 SKETCHES = 16  # that are compared: a model chooses among what comes of it
 DRAWN = 8  # times at most, until the form of the type can be made of what comes of it
-TRIALS = 2  # times that chance binds a plan to see whether it can
+TRIALS = 3  # times that chance binds a plan to see whether it can
 NARRATIVE = {"type": "string", "minLength": 1, "maxLength": 400}
 FAILURE = 1_000  # characters of a failure that is told
 PAIRS = 12  # that are shown of functions which feed each other
@@ -73,13 +74,10 @@ def _tools(catalogue: Catalogue, turns: Sequence[Sequence[str]]) -> list[str]:
     return [tool for names in turns for name in names for tool in catalogue.recipes[name].tools]
 
 
-def _repeats(
-    catalogue: Catalogue, assignment: StagedAssignment, turns: Sequence[Sequence[str]]
-) -> str:
-    """That functions call exactly the seed's tools; empty when they do not."""
-    own = Counter(call.name for call in assignment.seed.goal_calls)
-    same = Counter(_tools(catalogue, turns)) == own
-    return "these are exactly the tools that the existing conversation calls" if same else ""
+def _planned(catalogue: Catalogue, turns: Iterable[Sequence[str]]) -> Plan:
+    return Plan(
+        tuple(PlannedTurn(tuple(names), tuple(_tools(catalogue, [names]))) for names in turns)
+    )
 
 
 async def plan(context: Context, assignment: StagedAssignment) -> Plan:
@@ -109,17 +107,9 @@ async def plan(context: Context, assignment: StagedAssignment) -> Plan:
         assignment = replace(assignment, blocked=at_fault)
         wanted = await context.compute(pattern, prober, assignment, rng(), tried)
     choice = any(len(options) > 1 for places in wanted.turns for options in places)
-    if (
-        not assignment.same
-        and not choice
-        and (why := _repeats(catalogue, assignment, wanted.offered))
-    ):
-        raise ComposeError("no_pattern", f"{why}, and no other functions fit its places")
-    if not choice:  # no answer would be another
-        turns = [tuple(name for (name,) in places) for places in wanted.turns]
-        only = (PlannedTurn(turn, tuple(_tools(catalogue, [turn]))) for turn in turns)
-        if doom := await context.compute(tried, Plan(tuple(only), {})):
-            raise ComposeError(doom.type, doom.detail)
+    only = _planned(catalogue, wanted.offered)
+    if not choice and (doom := await context.compute(tried, only)):  # no answer would be another
+        raise ComposeError(doom.type, doom.detail)
     # each once, the newest first
     failed = dict.fromkeys(error.type for error in reversed(assignment.failures))
     composes = (
@@ -162,12 +152,8 @@ async def plan(context: Context, assignment: StagedAssignment) -> Plan:
         except Unreadable as unfit:  # it could be read
             unfit.error = unfit.error or "func_sample_failed"
             raise
-        turns = tuple(
-            PlannedTurn(tuple(names), tuple(_tools(catalogue, [names]))) for names in chosen
-        )
-        return Plan(
-            turns, {"story": answer["narrative"].strip()} if assignment.narrative else {}, composed
-        )
+        story = {"story": answer["narrative"].strip()} if assignment.narrative else {}
+        return replace(_planned(catalogue, chosen), narrative=story, composed=composed)
 
     guidance = load("guidance").sections
     tools = context.environment.tools()
@@ -214,13 +200,17 @@ async def plan(context: Context, assignment: StagedAssignment) -> Plan:
 def _doomed(
     context: Context, assignment: StagedAssignment, prober: Prober, plan: Plan
 ) -> ComposeError | None:
-    """Why nothing comes of a plan, whichever values chance binds: its calls do not feed each other
-    as in the root, one can only repeat another in vain, or the form of the wanted type cannot be
-    made of it. None where it can, where other calls fail, which other values or a patch may mend,
-    and where each call waits for another process."""
+    """Why nothing comes of a plan, whichever values chance binds: it calls exactly the seed's
+    tools, its calls do not feed each other as in the root, one can only repeat or undo another, or
+    the form of the wanted type cannot be made of it. None where it can, where other calls fail each
+    time, which other values or a patch may mend, and where each call waits for another process."""
     catalogue = context.catalogue
     environment = context.environment
     single = linking.are_single_tools(catalogue, plan)
+    own = Counter(call.name for call in assignment.seed.goal_calls)
+    if not assignment.same and own == Counter(tool for turn in plan.turns for tool in turn.tools):
+        why = "these are exactly the tools that the existing conversation calls: choose others"
+        return ComposeError("no_pattern", why)
     doom = None
     for number in range(0 if environment.features.waits else TRIALS):
         rng = assignment.rng(f"trial {number}")
@@ -230,12 +220,37 @@ def _doomed(
             draft = realise(environment, catalogue, plan, state, chooser)
             draft = linking.with_inferred_flows(environment, catalogue, assignment, draft)
             check_form(context, assignment, draft)
-            return None
-        except ComposeError as error:
-            if error.type not in ("no_pattern", "conversation_construct_failed", "duplicate_func"):
+            if not (name := _useless(environment, draft)):
                 return None
-            doom = error.with_traceback(None)
+            why = f"{name} is undone by another, or shows what was shown before: choose others"
+            doom = ComposeError("no_pattern", why, functions=[name])
+        except ComposeError as error:
+            if error.type in ("no_pattern", "conversation_construct_failed", "duplicate_func"):
+                doom = error.with_traceback(None)
     return doom
+
+
+def _useless(environment: Environment, draft: Draft) -> str:
+    """A function of no use: it shows what was shown before, or changes what nothing later tells and
+    nothing is left of, so that all goes on and ends as without it. Empty where there is none, and
+    where worlds cannot be copied."""
+    if not environment.features.fork:
+        return ""
+    world = environment.reset(draft.state)
+    shown = set[str]()
+    untold: list[tuple[str, Instance]] = []  # each with the world in which it was not called
+    for calls in draft.turns:
+        for place, bound in enumerate(calls):
+            before = world.fork()
+            text = world.call(bound.call).text
+            untold = [change for change in untold if change[1].call(bound.call).text == text]
+            record = f"{bound.call} {text}"
+            if not world.same_state(before):
+                untold.append((bound.recipe, before))
+            elif record in shown and bound.recipe not in [one.recipe for one in calls[place + 1 :]]:
+                return bound.recipe
+            shown.add(record)
+    return next((name for name, without in untold if world.same_state(without)), "")
 
 
 def pattern(
@@ -268,13 +283,17 @@ def _from_recipes(
     environment = prober.environment
     recipes_only = replace(catalogue, recipes=own)
     silent = replace(assignment, narrative=False)
+    barred = assignment.blocked
     for _ in range(DRAWN):
         try:
-            sketched = sketch(recipes_only, environment, silent, rng, SKETCHES)
+            others = replace(silent, blocked=barred)
+            sketched = sketch(recipes_only, environment, others, rng, SKETCHES)
         except ComposeError:  # a rare shape: look for long
             sketched = sketch(recipes_only, environment, silent, rng)
+            barred = assignment.blocked
         if (doom := tried(sketched)) is None:
             break
+        barred = barred.union(doom.functions)
     else:
         assert doom is not None
         raise ComposeError("no_pattern", doom.detail)
@@ -284,18 +303,12 @@ def _from_recipes(
     later = [recipe for turn in chosen for recipe in turn]
     table = Table()
     turns = []
-    # what must not be called before the turn that is asked for in vain, and what may be
-    names = [turn.recipes for turn in sketched.turns]
-    vain = names.index(()) + 1 if assignment.profile.type == "miss_func" else 0
-    kept = {*_tools(catalogue, names[vain : vain + 1])} - {*_tools(catalogue, names[:vain])}
-    before = frozenset[str]()
     for turn, recipes in enumerate(chosen):
         places = list[Options]()
         # the turn before asks for the same and cannot be served
         again = turn > 0 and not chosen[turn - 1]
         for recipe in recipes:
             later.pop(0)
-            lacking = again and deniable(catalogue, (recipe,), assignment.profile.type, before)
             needed = frozenset[str]().union(
                 *(other.needs.union(other.when, other.unless) for other in later)
             )
@@ -304,11 +317,12 @@ def _from_recipes(
                 other.name
                 for other in own.values()
                 if other not in recipes
-                and _exchangeable(recipe, other, table, turn, needed)
+                and other.needs == recipe.needs
+                and set(other.when) <= set(recipe.when)
+                and other.fits(table.things.keys())
+                and _left(recipe, table, turn, needed) == _left(other, table, turn, needed)
                 and not assignment.blocked.intersection((other.name, *other.tools))
                 and not (other.short and assignment.profile.type == "long_context")
-                and (not lacking or deniable(catalogue, (other,), assignment.profile.type, before))
-                and not (turn < vain and kept.intersection(other.tools))
                 and Counter(tools[name].group for name in other.tools) == groups
                 and (
                     other.tools == recipe.tools
@@ -318,42 +332,21 @@ def _from_recipes(
             ]
             rng.shuffle(options)
             options = options[: CHOICES - 1]
-            if again:  # an option that comes to nothing here is none
-                options = [
-                    name
-                    for name in options
-                    if not tried(_exchanged(catalogue, sketched, turn, len(places), name))
-                ]
+            # an option that comes to nothing is none; any may stand in for a withheld tool
+            if again or assignment.profile.type == "miss_func":
+                names = [list(planned.recipes) for planned in sketched.turns]
+                fitting = list[str]()
+                for name in options:
+                    names[turn][len(places)] = name
+                    if not tried(_planned(catalogue, names)):
+                        fitting.append(name)
+                options = fitting
             options = [recipe.name, *options]
             rng.shuffle(options)
             places.append(tuple(options))
             table.add(recipe, turn)
         turns.append(tuple(places))
-        before |= {*_tools(catalogue, places)}
     return Pattern(tuple(turns), assignment.profile.depth)
-
-
-def _exchanged(catalogue: Catalogue, plan: Plan, turn: int, place: int, name: str) -> Plan:
-    """The plan with another recipe at a place."""
-    names = list(plan.turns[turn].recipes)
-    names[place] = name
-    other = PlannedTurn(tuple(names), tuple(_tools(catalogue, [names])))
-    return replace(plan, turns=(*plan.turns[:turn], other, *plan.turns[turn + 1 :]))
-
-
-def _exchangeable(
-    recipe: Recipe, other: Recipe, table: Table, turn: int, needed: frozenset[str]
-) -> bool:
-    """Whether `other` may stand for `recipe` on this table, where it matters to later functions
-    that the things and facts `needed` are there, or are not: as many calls, as deep, fed by the
-    same turns, no more needs of its own, and it leaves the same of what is needed."""
-    return (
-        len(other.steps) == len(recipe.steps)
-        and other.needs == recipe.needs
-        and set(other.when) <= set(recipe.when)
-        and other.fits(table.things.keys())
-        and _left(recipe, table, turn, needed) == _left(other, table, turn, needed)
-    )
 
 
 def _left(recipe: Recipe, table: Table, turn: int, needed: frozenset[str]) -> tuple[object, ...]:
@@ -374,7 +367,6 @@ def _check(
     chosen: Sequence[Sequence[str]],
 ) -> None:
     """Raises Unreadable where chosen functions do not fit their places and each other."""
-    type = assignment.profile.type
     recipes = catalogue.recipes
     table = Table()
     for turn, (places, names) in enumerate(zip(wanted.turns, chosen, strict=True)):
@@ -402,29 +394,8 @@ def _check(
                         )
                 raise Unreadable(f"{what}, which nothing before it gives", functions=[name])
             table.add(recipe, turn)
-        # what the turn before asks for, and cannot be served there
-        if turn and names and not wanted.turns[turn - 1]:
-            before = set(_tools(catalogue, chosen[:turn]))
-            gives = set[str]()
-            for recipe in (recipes[name] for name in names):
-                if (
-                    type == "miss_func"
-                    and before.issuperset(recipe.tools)
-                    and not gives & recipe.needs
-                ):
-                    raise Unreadable(
-                        f"{here}: {recipe.name} calls only tools that earlier turns call",
-                        functions=[recipe.name],
-                    )
-                gives.update(recipe.gives)
-            if type == "miss_param" and not any(recipes[name].user_slots for name in names):
-                raise Unreadable(
-                    f"{here} must need a value that only the user can say", functions=names
-                )
     if wanted.depth is not None and table.depth != wanted.depth:
         raise Unreadable(f"results feed calls over {table.depth} steps, it must be {wanted.depth}")
-    if not assignment.same and (why := _repeats(catalogue, assignment, chosen)):
-        raise Unreadable(f"{why}: take another function where a place leaves a choice")
 
 
 def _decomposed(

@@ -99,7 +99,7 @@ async def rewrite(
         return texts
 
     turns = [
-        f"Turn {turn + 1}:\n{with_values(tools, short, draft, turn)}"
+        f"Turn {turn + 1}:\n{with_values(context, short, draft, turn)}"
         + (f"\nworded for itself: {one_line(worded[turn])}" if worded else "")
         for turn in range(count)
     ]
@@ -140,7 +140,7 @@ async def reword(
         "issue": defect.reason,
         "functions": showing.functions(tools, draft, numbers),
         "voices": _query_templates(context, draft.turns[turn : turn + 1]),
-        "calls": with_values(tools, short, draft, turn),
+        "calls": with_values(context, short, draft, turn),
         "longest": str(LONGEST),
     }
     form = AnswerForm({"query": TEXT})
@@ -195,7 +195,6 @@ async def _written(
     before: Sequence[str],
     problem: str,
 ) -> list[str]:
-    tools = context.environment.tools()
     calls = [draft.turns[turn] for turn in turns]
     short = showing.within(draft, context.asker.roles.query.results, turns)
 
@@ -217,7 +216,7 @@ async def _written(
         "voices": _query_templates(context, calls),
         "earlier": "\n".join(earlier) or "(nothing)",
         "turns": "\n\n".join(
-            f"Turn {turn + 1}:\n{with_values(tools, short, draft, turn)}" for turn in turns
+            f"Turn {turn + 1}:\n{with_values(context, short, draft, turn)}" for turn in turns
         ),
         "count": str(len(turns)),
         "problem": problem,
@@ -369,11 +368,17 @@ def references(tools: Tools, draft: Draft, turn: int) -> list[str]:
     return list(words)
 
 
-def with_values(tools: Tools, short: Draft, draft: Draft, turn: int) -> str:
-    """The calls of a turn as prompts show them (`short` of the draft); what must be said, what must
-    not because calls find it out, and how it may be referred to."""
+def with_values(context: Context, short: Draft, draft: Draft, turn: int) -> str:
+    """The calls of a turn as prompts show them (`short` of the draft); what must be said, also of
+    a tool that another one could stand for, what must not because calls find it out, and how it may
+    be referred to."""
+    tools = context.environment.tools()
     calls = short.turns[turn]
-    values = ", ".join(map(_told, user_values(tools, calls)))
+    named = context.catalogue.named
+    words = [
+        showing.compact(named[name][0]) for bound in calls if (name := bound.call.name) in named
+    ]
+    values = ", ".join([*map(_told, user_values(tools, calls)), *words])
     hidden = ", ".join(map(showing.compact, looked_up(calls)))
     lines = [showing.turn_lines(calls), f"must say: {values or '(nothing in particular)'}"]
     lines += [f"never say: {hidden}"] if hidden else []

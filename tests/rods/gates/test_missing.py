@@ -43,6 +43,9 @@ AUTO = Call("setHeadlights", {"mode": "auto"})
 SPEED = Call("get_current_speed")
 ADDRESS = Call("find_contact", {"name": "ada"})
 CANCEL = Call("cancel_event", {"event": "e1"})
+MOVE = Call("move_event", {"event": "e1", "day": "monday", "hour": 10})
+PICNIC = "Move event e1, the 'picnic', to monday at 10."
+MEETING = Call("move_event", {"event": "e7", "day": "monday", "hour": 10})
 FIND = Call("find_event", {"title": "picnic"})
 TRADE = (
     Call("get_stock_info", {"symbol": "AAPL"}),
@@ -320,13 +323,27 @@ def test_a_look_that_tells_nothing_is_replaced_by_none() -> None:
             ("send_mail", "search_mail"),
             "",
         ),
+        (MOVE, PICNIC, ("cancel_event", "create_event"), "cancel_event("),
+        (MOVE, PICNIC, ("cancel_event", "find_event"), ""),
+        (
+            MEETING,
+            "Move event e7, the 'meeting', to monday at 10.",
+            ("cancel_event", "create_event"),
+            "",
+        ),
     ],
 )
 def test_a_record_that_is_made_anew_and_what_others_do_together_are_ways_round(
     call: Call, asked: str, beside: Sequence[str], way: str
 ) -> None:
     mail = {"sender": "box9", "subject": "festival", "text": "more details", "flagged": False}
-    state = {**DESK, "mail": {"inbox": {"m1": mail}, "sent": {}, "next": 2}}
+    picnic = DESK["calendar"]["events"]["e1"]
+    meeting = {**picnic, "title": "meeting", "hour": 11, "guests": ["box9"]}
+    state = {
+        **DESK,
+        "calendar": {"events": {"e1": picnic, "e7": meeting}, "next": 8},
+        "mail": {"inbox": {"m1": mail}, "sent": {}, "next": 2},
+    }
     reasons = found(withheld("desk", state, call, asked, beside), fair=False)
     assert bool(reasons) is bool(way), reasons
     assert all(f"can be done without it: {way}" in reason for reason in reasons)

@@ -320,6 +320,10 @@ def test_what_is_new_later_and_has_its_own_name_leaves_the_earlier_one_meant() -
     first = "Open that file."
     new = f"{first} Then start a new file named overview.txt."
     assert shown_again(new, "file_name", about, copied, "done", made) == ""
+    both = "Open that file, and then start a new file named overview.txt."
+    assert shown_again(both, "file_name", about, copied, "done", made) == ""
+    both = "Open that file, and then open a file."
+    assert shown_again(both, "file_name", about, copied, "done", made)
     assert shown_again(f"{first} Then open a file.", "file_name", about, copied, "done", made)
 
 

@@ -3,12 +3,17 @@ section or fills the prompt, and no candidate has lines of its own."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
+from typing import cast
 
 import pytest
 
 from rods.calls import Call
+from rods.composing.catalogue import Scene
 from rods.composing.records import BoundCall, ComposeError
+from rods.daemon.authors.catalogue_free import linking
+from rods.daemon.authors.catalogue_free.probing import Probed, Prober
 from rods.daemon.authors.llm import planning, showing, wording
 from rods.environments.base import Parameter, Result, Tool
 from rods.prompts import FOLDER, load
@@ -27,6 +32,17 @@ def tool(text: str) -> Tool:
     return Tool("get_a", "A", text, (parameter,))
 
 
+@dataclass
+class Refusing:
+    """Trials that the world all refuses."""
+
+    refusal: str
+    state: object = None
+
+    def at(self, name: str, scene: Scene) -> Probed:
+        return Probed(refusal=self.refusal)
+
+
 def shown(text: str) -> dict[str, str]:
     """`text` as fields of questions show it, by where it comes from."""
     call = BoundCall(Call("get_a", {"a": text}), Result(text), {}, "get_a")
@@ -41,7 +57,7 @@ def shown(text: str) -> dict[str, str]:
         "a purpose": showing.purposes([made]),
         "a schema": showing.schemas([made]),
         "a story": showing.narrative({"story": text}),
-        "a world's refusal": planning._refusal_line(("get_a", text)),
+        "a world's refusal": linking.refused(cast("Prober", Refusing(text)), ["get_a"]),
         "a failure": planning._failure_line(failure),
         "said for itself": one_line(text),
     }

@@ -4,6 +4,7 @@ none."""
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ from bench.fixtures.llm_stub import Stub
 from rods.asking import Question
 from rods.composing.records import Draft
 from rods.daemon.authors.base import Assignment
+from rods.daemon.authors.llm.judging import conversation
 from rods.daemon.authors.llm.questions import Asker
+from rods.environments.base import Result
 from rods.faults import Reason
 from rods.tasks import Task
 from tests.daemon.authors.llm.later import later
@@ -106,6 +109,19 @@ async def test_a_judge_sees_what_the_calls_give_in_the_world_of_the_task(
     )
     for shown in asked.values():
         assert json.dumps(shown_text) in shown and json.dumps(drafted_text) not in shown
+
+
+async def test_of_a_padded_result_a_judge_sees_what_the_call_gives_and_how_long_it_is() -> None:
+    _, draft, task = await drafted()
+    given = draft.turns[0][0]
+    own = Result("", {"level": 9.5, "mode": "off"})
+    padding = "; ".join(f"Part {number}: Normal" for number in range(400))
+    text = json.dumps({"metadata": padding, "level": 9.5, "mode": "off"})
+    draft = replace(draft, turns=((replace(given, result=own),),))
+    provenance = {**task.provenance, "results": [[text]]}
+    shown = conversation(draft, replace(task, script=task.script[:1], provenance=provenance), 4000)
+    assert '\\"level\\": 9.5' in shown and '\\"mode\\": \\"off' in shown
+    assert f"of {len(text)} characters" in shown and len(shown) < 1200
 
 
 async def test_a_judge_sees_no_story_and_has_room_for_what_it_thinks(

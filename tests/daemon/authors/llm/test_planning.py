@@ -10,24 +10,25 @@ from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from types import SimpleNamespace
+from typing import Any, Literal, cast
 
 import pytest
 
 from bench.fixtures.llm_stub import Stub
 from rods.calls import Call
 from rods.composing.catalogue import Catalogue
-from rods.composing.plan_search import deniable
 from rods.composing.records import ComposeError, Plan
 from rods.daemon.authors.base import Assignment
 from rods.daemon.authors.catalogue_free import catalogue_with_tools, linking, single_tools
 from rods.daemon.authors.catalogue_free.probing import Prober
 from rods.daemon.authors.llm import planning
 from rods.daemon.authors.llm.planning import Pattern, _places, pattern
+from rods.daemon.authors.llm.questions import Context
 from rods.environments.base import Result
 from rods.tasks import TASK_TYPES, TaskType
 from tests.daemon.authors.catalogue_free import bare_environment
-from tests.daemon.authors.llm.early import early
+from tests.daemon.authors.llm.early import early, planned
 from tests.daemon.authors.llm.world import assignment, playing
 from tests.daemon.pipelines import seed
 from tests.environments import desk_tasks, load
@@ -144,11 +145,7 @@ async def test_what_has_to_differ_is_asked_for_where_there_is_a_choice_alone(
     monkeypatch.setattr(planning, "pattern", lambda *_: Pattern(tuple(map(tuple, own))))
     with Stub(playing("obedient"), bodies=tmp_path / "bodies") as stub:
         async with early(stub, "good") as who:
-            with (
-                nullcontext()
-                if names
-                else pytest.raises(ComposeError, match="no other functions fit")
-            ):
+            with nullcontext() if names else pytest.raises(ComposeError, match="exactly the tools"):
                 await who.author.plan(given)
     assert bool(who.calls) is bool(names), "for what cannot be met nobody is asked"
     if not names:
@@ -258,31 +255,56 @@ def test_what_comes_to_nothing_in_a_turn_that_is_asked_for_in_vain_is_not_offere
     assert caught.value.type == "no_pattern" and caught.value.functions == ()
 
 
-def test_no_turn_is_offered_what_the_turn_that_is_asked_for_in_vain_must_miss() -> None:
-    """Whichever functions are chosen, those of that turn call a tool that no earlier turn does."""
-    narrowed = 0
-    for root in [task for task in desk_tasks(7, 48, 8) if task.type == "miss_func"]:
-        given = assignment(root)
-        looked = prober(given, catalogue_with_tools(load("desk")))
-        catalogue = looked.catalogue
-        turn = given.profile.calls_per_turn.index(0) + 1
-        for number in range(3):
-            turns = pattern(looked, given, given.rng(f"{number}")).turns
-            before = {
-                tool
-                for places in turns[:turn]
-                for options in places
-                for name in options
-                for tool in catalogue.recipes[name].tools
-            }
-            assert deniable(
-                catalogue,
-                [catalogue.recipes[options[0]] for options in turns[turn]],
-                "miss_func",
-                frozenset(before),
-            )
-            narrowed += bool(before)
-    assert narrowed
+def doomed(given: Assignment[Any], *turns: tuple[str, ...]) -> ComposeError | None:
+    """Why nothing comes of these functions in desk, one tuple a turn."""
+    looked = prober(given, catalogue_with_tools(load("desk")))
+    context = SimpleNamespace(environment=looked.environment, catalogue=looked.catalogue)
+    return planning._doomed(cast(Context, context), given, looked, planned("desk", *turns))
+
+
+def test_a_trial_in_which_another_call_fails_tells_nothing_of_a_plan() -> None:
+    """Now and then chance has a locked file written."""
+    given = assignment(seed("miss_func"))
+    for attempt in range(1, 7):
+        plan = ("write_file",), (), ("answer_found",), ("read_it", "write_to_sender")
+        doom = doomed(replace(given, attempt=attempt), *plan)
+        assert doom is not None and "can be done without reply_mail" in doom.detail
+
+
+@pytest.mark.parametrize(
+    ("turns", "useless"),
+    [
+        ((("plan_event",), ("room_for_it", "cancel_it")), "room_for_it"),
+        ((("shift_event",), ("cancel_it",)), "shift_event"),
+        ((("plan_event",), ("move_it",), ("move_it",)), "move_it"),
+        ((("read_found",), ("read_it", "write_to_sender")), "read_it"),
+        ((("read_found",), ("answer_it", "write_to_sender")), ""),
+        ((("shift_event",), ("room_for_it",)), ""),
+        ((("see_bill",), ("pay_it",)), ""),
+    ],
+)
+def test_what_another_turn_undoes_or_has_shown_already_is_no_plan(
+    turns: tuple[tuple[str, ...], ...], useless: str
+) -> None:
+    doom = doomed(assignment(), *turns)
+    assert (doom is not None) is bool(useless), doom
+    assert doom is None or (doom.functions == (useless,) and doom.type == "no_pattern")
+
+
+def test_what_a_sketch_fails_by_is_drawn_no_more_for_its_pattern() -> None:
+    """Unless nothing else is left."""
+    given = assignment(seed("miss_func"))
+    tried = list[Plan]()
+
+    def failing(plan: Plan) -> ComposeError:
+        tried.append(plan)
+        return ComposeError("no_pattern", "in vain", functions=plan.turns[-1].recipes)
+
+    looked = prober(given, catalogue_with_tools(load("desk")))
+    with pytest.raises(ComposeError, match="in vain"):
+        pattern(looked, given, given.rng("1"), failing)
+    first, second, *_ = (set(plan.turns[-1].recipes) for plan in tried)
+    assert first.isdisjoint(second) and len(tried) == planning.DRAWN
 
 
 @pytest.mark.parametrize(

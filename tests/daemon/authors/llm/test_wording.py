@@ -4,6 +4,8 @@ function."""
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -14,6 +16,7 @@ from rods.calls import Call
 from rods.composing.bind import spoken
 from rods.composing.catalogue import Slot
 from rods.composing.records import BoundCall, Draft, Plan, PlannedTurn
+from rods.daemon.authors.llm.questions import Context
 from rods.daemon.authors.llm.wording import references, user_values, with_values
 from rods.environments.base import Parameter, Result, Tool
 from rods.tasks import Task
@@ -163,7 +166,7 @@ def test_an_option_that_a_description_lists_is_said_in_a_user_s_own_words() -> N
     assert value.free
 
 
-def test_of_a_value_with_objects_in_it_what_they_hold_is_to_be_said() -> None:
+def test_what_a_list_of_objects_holds_is_to_be_said_and_what_tells_a_tool_from_others() -> None:
     tool = Tool("plan", "Plans", "Plans.", (Parameter("tasks", {"type": "array"}),))
     tasks = [{"title": "Pack books", "days": 2}, {"title": "Book a van", "days": 1}]
     slot = Slot("plan.tasks", spoken(tasks), value=tasks)
@@ -175,5 +178,9 @@ def test_of_a_value_with_objects_in_it_what_they_hold_is_to_be_said() -> None:
         {"tasks": slot},
     )
     draft = Draft(Plan((PlannedTurn(("plan",), ("plan",)),)), {}, ((call,),))
-    told = with_values({"plan": tool}, draft, draft, 0)
-    assert 'must say: "Pack books", "2", "Book a van", "1"' in told.splitlines()
+    named = {"plan": ("planner", "to do")}
+    for words, more in (({}, ""), (named, ', "planner"')):
+        environment = SimpleNamespace(tools=lambda: {"plan": tool})
+        context = SimpleNamespace(environment=environment, catalogue=SimpleNamespace(named=words))
+        told = with_values(cast(Context, context), draft, draft, 0)
+        assert f'must say: "Pack books", "2", "Book a van", "1"{more}' in told.splitlines()
