@@ -382,7 +382,7 @@ def _made_anew(path: _Path, goal: JsonObject, records: Set[Any]) -> bool:
     if len(made) != 1 or not path.given.isdisjoint(keys_in([*made])):
         return False
     (record,) = made
-    counts = {at for at, key in parts[1] if record[-1].endswith(str(key))}
+    counts = {at for at, key in parts[1] if key != "" and record[-1].endswith(str(key))}
     fields = [
         Counter((at[-1], key) for at, key in part.elements() if at not in counts) for part in parts
     ]
