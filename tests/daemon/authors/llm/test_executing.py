@@ -84,6 +84,11 @@ def test_what_chance_has_put_into_the_world_is_offered_by_where_it_comes_from() 
     assert drawn == "the value of 1.1.name" and options[drawn] not in options
 
 
+def test_an_option_of_the_tool_is_no_value_that_chance_put_into_the_world() -> None:
+    options = blanks(("plan_event",), ("move_it",))["2.1.day"].options
+    assert set(options) == {"monday", "tuesday", "wednesday", "thursday", "friday"}
+
+
 def test_what_stands_in_a_text_that_chance_drew_is_left_out() -> None:
     drawn = ["Please review before friday"]
     assert _stands_in("review", drawn) and not _stands_in(drawn[0], drawn)
