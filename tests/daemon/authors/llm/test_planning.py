@@ -6,7 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Container
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -186,7 +186,8 @@ async def test_the_planner_sees_schemas_the_root_s_story_and_all_that_has_failed
 async def test_of_single_tools_a_planner_sees_the_schemas(tmp_path: Path) -> None:
     with Stub(playing("obedient"), bodies=tmp_path / "bodies") as stub:
         async with early(stub, "good", recipes=False) as who:
-            await who.author.plan(assignment())
+            with suppress(ComposeError):  # whatever it answers
+                await who.author.plan(assignment())
     body = json.loads((tmp_path / "bodies").read_text().splitlines()[0])
     prompt = body["messages"][1]["content"]
     offered = {
