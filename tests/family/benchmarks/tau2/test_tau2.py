@@ -435,6 +435,7 @@ def lying() -> Iterator[Worker]:
     worker.close()
 
 
+@pytest.mark.few(5, others="slow")
 @pytest.mark.parametrize("how", [*NONSENSE, *BROKEN, *OVERRUN])
 def test_what_a_worker_says_instead_of_an_answer_ends_that_conversation_alone(
     benchmark: Tau2, lying: Worker, how: str, monkeypatch: pytest.MonkeyPatch
