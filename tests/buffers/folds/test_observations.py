@@ -63,12 +63,11 @@ def test_an_earlier_attempt_that_writes_behind_a_later_start_changes_nothing(
     past: Run, tmp_path: Path
 ) -> None:
     run = reopened(past, tmp_path / "run")
-    log = run.path / OBSERVATIONS
     whole = Observations(past, strict=True)
     whole.catch_up()
-    late = record("update", attempt=1, step=1)
-    with log.open("ab") as file:
-        file.write(line(whole.tail.seq + 1, late))
+    late = line(whole.tail.seq + 1, record("update", attempt=1, step=1))
+    content = (past.path / OBSERVATIONS).read_bytes()
+    (run.path / OBSERVATIONS).write_bytes(content + late)
     follower = Observations(run, strict=True)
     follower.catch_up()
     assert follower.rewound and follower.snapshot() == whole.snapshot()
