@@ -23,8 +23,9 @@ NAMES = re.compile(r"\b[A-Z]\w+")
 COMPUTES = re.compile(
     r"\b(?:mean|median|deviation|average|per ?cent\w*|round\w*|convert\w*|estimat\w*|enough"
     r"|min\w*|max\w*|suffic\w*|full\w*|fill\w*|fuel|entire\w*|times|equal\w*|half|multipl\w*"
-    r"|divid\w*|calculat\w*|comput\w*|later|earlier|sooner|fewer|longer|shorter|higher|lower"
-    r"|twice|doubled?|triple|remain\w*|difference|(?:more|less|further) than|all (?:of|the|my))\b"
+    r"|divid\w*|calculat\w*|comput\w*|later|earlier|sooner|fewer|longer|shorter|high(?:er|est)"
+    r"|low(?:er|est)|twice|doubled?|triple|remain\w*|difference|(?:more|less|further) than"
+    r"|all (?:of|the|my))\b"
 )
 
 
