@@ -58,8 +58,8 @@ def _derived(environment: Environment, task: Task, results: Results, reason: Rea
         )
     )
     computed = COMPUTES.search(Text.of(f"{task.system} {asked(task, turn)}").folded)
-    # of what stands in the world a tool may show more than was tried
-    held = keys_in(world_before(environment, task, turn, index).snapshot(), keys=True)
+    # of what the world began with a tool may show, or have shown, more than was tried
+    held = keys_in(world_before(environment, task, 0).snapshot(), keys=True)
     names = [("", word) for word in NAMES.findall(task.script[turn])]
 
     def follows(name: str, leaf: object) -> bool:
