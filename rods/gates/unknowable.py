@@ -23,8 +23,9 @@ NAMES = re.compile(r"\b[A-Z]\w+")
 COMPUTES = re.compile(
     r"\b(?:mean|median|deviation|average|per ?cent\w*|round\w*|convert\w*|estimat\w*|enough"
     r"|min\w*|max\w*|suffic\w*|full\w*|fill\w*|fuel|entire\w*|times|equal\w*|half|multipl\w*"
-    r"|divid\w*|calculat\w*|comput\w*|later|earlier|sooner|fewer|longer|shorter|higher|lower"
-    r"|twice|doubled?|triple|remain\w*|difference|(?:more|less|further) than|all (?:of|the|my))\b"
+    r"|divid\w*|calculat\w*|comput\w*|later|earlier|sooner|fewer|longer|shorter|high(?:er|est)"
+    r"|low(?:er|est)|twice|doubled?|triple|remain\w*|difference|(?:more|less|further) than"
+    r"|all (?:of|the|my))\b"
 )
 
 
@@ -57,8 +58,8 @@ def _derived(environment: Environment, task: Task, results: Results, reason: Rea
         )
     )
     computed = COMPUTES.search(Text.of(f"{task.system} {asked(task, turn)}").folded)
-    # of what stands in the world a tool may show more than was tried
-    held = keys_in(world_before(environment, task, turn, index).snapshot(), keys=True)
+    # of what the world began with a tool may show, or have shown, more than was tried
+    held = keys_in(world_before(environment, task, 0).snapshot(), keys=True)
     names = [("", word) for word in NAMES.findall(task.script[turn])]
 
     def follows(name: str, leaf: object) -> bool:

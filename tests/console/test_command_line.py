@@ -56,6 +56,7 @@ EXPECTED = {
             "--against",
             "--out",
             "--accepted",
+            "--strict",
             "--unchecked",
             "--trust",
             "--json",
