@@ -31,7 +31,7 @@ Path = tuple[str, ...]
 Kin = Mapping[str, Sequence[Any]]  # the entries of all maps of one name
 # characters of one text in a patch, and entries of one list or object: no world needs more
 LARGEST = 20_000
-ANYTHING = {"": [[]]}  # where a schema allows this it says nothing
+ANYTHING: JsonMapping = {"": [[]]}  # where a schema allows this it says nothing
 KINDS: Mapping[type, str] = {
     bool: "boolean",
     int: "integer",

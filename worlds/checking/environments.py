@@ -59,6 +59,7 @@ WORLDS = 17  # that all controls together make of a state, where a copy is a wor
 PROGRESS = 5.0  # seconds between two words about how far it is
 # calls of a tool that end what serves it, before it is asked no more: each costs a start
 BREAKS = 3
+SLOWER = 10.0  # times what a call of another tool takes: less is the machine's
 STATES = 4  # states borrowed from the given tasks, besides the empty one
 # fields of a probe that outlive it; `SETS` are lists in JSON
 SETS = ("reached", "refused", "raises", "lenient", "hung")
@@ -735,6 +736,7 @@ class Probe:
         self.broke: Counter[str] = Counter()  # calls after which what serves the tool was gone
         # seconds that the calls of a tool took together
         self.spent: defaultdict[str, float] = defaultdict(float)
+        self.asked = Counter[str]()
         self.patience = SLOW_CALL  # seconds that a call may take
 
     def begins(self, *place: str) -> bool:
@@ -891,16 +893,24 @@ class Probe:
 
     def _account(self, tool: str) -> None:
         """A tool that has taken its share of the time is asked no more, and said to be slow. One
-        call alone, which this machine may have kept waiting, spends little of it."""
+        call alone, which this machine may have kept waiting, spends little of it, and nothing is
+        said where other tools take as long: then the machine is slow."""
         waits = self.features.waits
         took = self.seconds["call"][-1]
         self.spent[tool] += took if waits else min(took, SLOW_CALL)
-        if self.spent[tool] > (ALL_CALLS_WAITED if waits else ALL_CALLS) and tool not in self.hung:
-            self.hung.add(tool)
-            what = f"took {self.spent[tool]:.0f} s for its calls together: it is asked no more"
-            self.note(f"{tool} {what}") if waits else self.fault(
-                tool, "", what, "let a call do less", "runaway"
-            )
+        self.asked[tool] += 1
+        if self.spent[tool] <= (ALL_CALLS_WAITED if waits else ALL_CALLS) or tool in self.hung:
+            return
+        if not waits and len(self.environment.tools()) > 1:
+            mean = {name: self.spent[name] / asked for name, asked in self.asked.items()}
+            took = mean.pop(tool)
+            if took <= SLOWER * statistics.median(mean.values() or [math.inf]):
+                return
+        self.hung.add(tool)
+        what = f"took {self.spent[tool]:.0f} s for its calls together: it is asked no more"
+        self.note(f"{tool} {what}") if waits else self.fault(
+            tool, "", what, "let a call do less", "runaway"
+        )
 
     def _form(self, call: Call, result: Result) -> None:
         if not isinstance(result, Result) or not isinstance(result.text, str):

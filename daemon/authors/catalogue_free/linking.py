@@ -4,7 +4,7 @@ and whether they do.
 A recipe of a catalogue says what its steps pass on. Of a single tool that shows only when it runs,
 so flows are inferred from texts, results and state afterwards."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -82,8 +82,7 @@ def tool_options(
     for (turn, place), (later_turn, later_place), _ in (
         () if assignment.same else assignment.profile.edges
     ):
-        able = list(pairs(prober, turns[turn][place], turns[later_turn][later_place]))
-        if able:
+        if able := pairs(prober, turns[turn][place], turns[later_turn][later_place]):
             producers, consumers = (list(dict.fromkeys(tools)) for tools in zip(*able, strict=True))
             turns[turn][place] = producers
             turns[later_turn][later_place] = consumers
@@ -121,18 +120,18 @@ def refused(prober: Prober, tools: Iterable[str]) -> str:
     )
 
 
-def pairs(
-    prober: Prober, producers: Sequence[str], consumers: Sequence[str]
-) -> Iterator[tuple[str, str]]:
-    """The tools of which the second can take what the first returns, tried in the prober's world,
-    and would not take just anything there, as far as that is known."""
+def pairs(prober: Prober, producers: Sequence[str], consumers: Sequence[str]) -> Pairs:
+    """The tools of which the second can take what the first returns, tried in the prober's world;
+    rather those that would not take just anything there."""
+    found: dict[bool, Pairs] = {True: [], False: []}
     for producer in prober.each("functions that feed others", producers):
         if working := prober.at(producer, Scene(prober.state, {}, {}, {})).working:
             after = Scene(prober.state, {}, {}, {}, working[:1])
             for consumer in consumers:
                 tried = prober.at(consumer, after, [0], fed_only=True)
-                if tried.fed in tried.existing:
-                    yield producer, consumer
+                if tried.fed:
+                    found[tried.fed in tried.existing].append((producer, consumer))
+    return found[True] or found[False]
 
 
 def with_inferred_flows(

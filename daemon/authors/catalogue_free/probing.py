@@ -145,10 +145,7 @@ class Prober:
                     found = self._tried(
                         tool, scene, listed | now, wide | now, rng, 1 if fed_only else None
                     )
-                    shown = [value_of(result) for _, result in found.working]
-                    # what shows nothing was about nothing
-                    if shown and all(not value or any(values_in(value)) for value in shown):
-                        tried = replace(found, fed=slot)
+                    tried = replace(found, fed=slot) if found.working else tried
             if not tried.working and not fed_only:
                 tried = self._tried(tool, scene, listed, wide, rng)
             existing = list[str]()
@@ -240,7 +237,10 @@ class Prober:
                 result = self.spare[1].call(call)
                 if result.error == "infrastructure":
                     raise InfrastructureError(f"while trying {call}: {result.text}")
-                if result.error is not None or any(signs(result)):
+                value = value_of(result)
+                # what shows nothing was about nothing
+                empty = value and all(leaf in (None, "") for leaf in values_in(value))
+                if result.error is not None or any(signs(result)) or empty:
                     said = Text.shown(result.text)
                     if not any(map(said.contains_any_form, values_in(arguments))):
                         refusal = result.text

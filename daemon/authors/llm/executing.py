@@ -170,7 +170,6 @@ class ValueChooser:
     blanks: dict[Key, UnboundArgument] = field(default_factory=dict)
     scene: Scene | None = None  # at the first blank
     place: tuple[int, int] = (-1, -1)  # of the last choice
-    found: list[str] = field(default_factory=list)  # not open, since a call finds them
     # what chance has put into the world as new, and for which blank
     drafts: dict[str, Key] = field(default_factory=dict)
     stand_in: Chooser = field(init=False)
@@ -186,8 +185,6 @@ class ValueChooser:
         single = is_single_tool(choice.recipe)
         blank = self._blank(key, choice, single=single)
         if len(blank.values) == 1 and blank.closed and not blank.optional:
-            if blank.fed:
-                self.found.append(blank.id)
             return blank.values[0]
         if key in self.answers.values:
             answer = self.answers.values[key]
@@ -341,7 +338,6 @@ def _question(
     progress = {
         "done": "\n".join(ran) or "(none)",
         "values": "\n".join(blank.line() for blank in blanks),
-        "found": " ".join(run.found),
     }
     # what is to be had stands in the lists of recipes
     share = 1 if run.prober is not None else 2

@@ -29,7 +29,7 @@ from rods.faults import verdict_of_gate
 from rods.gates import check
 from rods.gates.ground_truth import run
 from rods.gates.similarity import SimilarityIndex
-from rods.gates.values import mentions, noun_of, nouns_of, referent, referents
+from rods.gates.values import CHOOSES, mentions, noun_of, nouns_of, referent, referents
 from tests.daemon.authors.catalogue_free import airline_environment as airline
 
 FIND = Call("find_flights", {"origin": "Oslo"})
@@ -354,3 +354,16 @@ def test_nobody_has_to_speak_of_a_credential() -> None:
     given = {"access_token": "251675"}
     assert shown_again("Book the journey.", "access_token", "", login, given) == ""
     assert shown_again("Book the journey.", "card", "", login, {"card": "251675"})
+
+
+@pytest.mark.parametrize(
+    ("words", "chosen"),
+    [
+        ("the seventh picture in that list", True),
+        ("show the tenth entry of it", True),
+        ("the tenth", False),
+        ("that picture", False),
+    ],
+)
+def test_a_place_in_a_long_list_is_for_a_reader_to_judge(words: str, chosen: bool) -> None:
+    assert bool(CHOOSES.search(words)) == chosen

@@ -225,3 +225,16 @@ def test_a_worker_that_was_killed_is_no_fault_of_its_world():
     assert [fault.what for fault in probe.faults] == [
         "raised BrokenEnvironment: environment 'world' raised KeyError"
     ]
+
+
+@pytest.mark.parametrize(("slow", "named"), [(("find_contact",), True), ((), False)])
+def test_a_tool_is_slow_beside_others_and_never_where_the_machine_is(
+    slow: tuple[str, ...], named: bool
+) -> None:
+    """As on a machine on which each call takes 50 ms, and one in which one tool alone does."""
+    probe = Probe(load("desk"))
+    for name in [*load("desk").tools()] * 300:
+        probe.seconds["call"].append(0.05 if name in slow or not slow else 0.0001)
+        probe._account(name)
+    assert probe.hung == set(slow) and bool(probe.faults) is named
+    assert all("find_contact" in str(fault) for fault in probe.faults)

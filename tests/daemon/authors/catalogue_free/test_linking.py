@@ -240,7 +240,7 @@ def test_what_finds_nothing_takes_nothing_from_a_result() -> None:
 
 def test_a_function_is_told_with_what_it_takes_only_where_it_exists() -> None:
     given = assignment(bare_environment.moved(seed("base")), load(bare_environment.NAME))
-    lines = linking.refused(prober(given), ["find_contact", "add_contact", "read_mail"])
+    lines = linking.refused(prober(given), ["find_contact", "add_contact", "read_file"])
     assert "find_contact: what is not there as name" in lines.splitlines()
-    assert "read_mail: what is not there as mail" in lines.splitlines()
+    assert "read_file: what is not there as file" in lines.splitlines()
     assert "add_contact: what is not there as name" not in lines

@@ -355,7 +355,14 @@ async def test_what_words_cannot_point_at_feeds_nothing_and_nobody_is_asked(
     turns = [["list_team"] * count for count in given.profile.calls_per_turn]
     turns[producer[0]][producer[1]] = "list_folder"
     turns[consumer[0]][consumer[1]] = "read_file"
-    state = {**STATE, "files": {f"memo{number}": STATE["files"]["memo"] for number in range(files)}}
+    state = {
+        **STATE,
+        "files": {
+            f"{folder}_{number}": {**STATE["files"]["memo"], "folder": folder}
+            for folder in ("old", "drafts", "shared", "weekly")
+            for number in range(files)
+        },
+    }
     async with early(stub, "good", name) as who:
         if files == 1:
             draft = await who.author.execute(given, planned(name, *map(tuple, turns)), state)
