@@ -119,7 +119,8 @@ async def test_of_a_padded_result_a_judge_sees_what_the_call_gives_and_how_long_
     text = json.dumps({"metadata": padding, "level": 9.5, "mode": "off"})
     draft = replace(draft, turns=((replace(given, result=own),),))
     provenance = {**task.provenance, "results": [[text]]}
-    shown = conversation(draft, replace(task, script=task.script[:1], provenance=provenance), 4000)
+    task = replace(task, script=task.script[:1], calls=task.calls[:1], provenance=provenance, id="")
+    shown = conversation(draft, task, 4000)
     assert '\\"level\\": 9.5' in shown and '\\"mode\\": \\"off' in shown
     assert f"of {len(text)} characters" in shown and len(shown) < 1200
 
