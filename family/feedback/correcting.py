@@ -410,7 +410,7 @@ async def judge(
         **_about(environment, tool, pattern),
         "feedback": line({"answer": text}),
         "remedy": advice,
-        "doubts": "\n".join(line(doubt) for doubt in doubts) or "(none)",
+        "doubts": "\n".join(line({"doubt": doubt}) for doubt in doubts) or "(none)",
     }
     return await asker.ask_keyed(
         rng,

@@ -221,7 +221,7 @@ async def test_six_plans_that_take_a_function_twice_in_a_turn_put_it_on_the_bloc
     async with early(stub, "insistent", structured=False, attempts=2) as who:
         planned_by = listening(who.author)
         who.author = planned_by
-        assert await who.write(seed("base", 2)) == "duplicate_func"
+        assert await who.write(seed("base", 1)) == "duplicate_func"
         assert [(one.stage, one.error) for one in who.bench.rejections] == [
             ("plan", "duplicate_func")
         ] * 6
