@@ -276,8 +276,9 @@ class _Type:
 
     def __init__(self, parent: JsonMapping, value: Any, path: Sequence[str | int]) -> None:
         self.kinds = value if isinstance(value, list) else [value]
-        self.types = {each for kind in self.kinds for each in TYPES[kind]}
+        self.types = tuple({each for kind in self.kinds for each in TYPES[kind]})
 
     def validate(self, value: Any) -> None:
-        if (dict if isinstance(value, dict) else type(value)) not in self.types:
+        kind = type(value)  # an exact one is told more quickly
+        if kind not in self.types and (kind is bool or not isinstance(value, self.types)):
             raise ValueError(f"is not of type {self.kinds}")
