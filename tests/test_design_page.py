@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
 LINES = 4_600  # of the loop's files together
-BESIDE = 35  # other files that they import
+BESIDE = 36  # other files that they import
 ROW = re.compile(r"^\| `([\w/]+\.py)` \| (.+?) \|", re.MULTILINE)
 EVENING = ROW.findall(PAGE.partition("## 1. ")[0])
 
