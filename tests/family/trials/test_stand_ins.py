@@ -101,7 +101,7 @@ def test_a_world_gets_another_end_of_one_text_and_keeps_its_references() -> None
         "members": [{"name": "Ada", "city": "Oslo", "tags": {"level": "gold"}}],
     }
     said = prompts.load("initial_state").render_sections(
-        story="s", plan="p", state=json.dumps(state), allowed=""
+        story="s", plan="p", state=json.dumps(state), allowed="", refused=""
     )
     question = {"role": "user", "content": f"{said['user']}\n\n{said['tagged']}"}
     request = {"messages": [{"role": "system", "content": said["system"]}, question]}
@@ -116,7 +116,7 @@ def test_a_world_gets_another_end_of_one_text_and_keeps_its_references() -> None
 def test_a_state_without_texts_gets_another_number() -> None:
     state = {"calls": [{"name": "lend", "arguments": {"book": 7, "days": 3}}]}
     said = prompts.load("initial_state").render_sections(
-        story="s", plan="p", state=json.dumps(state), allowed=""
+        story="s", plan="p", state=json.dumps(state), allowed="", refused=""
     )
     question = {"role": "user", "content": f"{said['user']}\n\n{said['tagged']}"}
     answer = StandIn().answer(
