@@ -235,14 +235,19 @@ def test_a_model_that_is_to_write_and_is_not_named_is_refused(tmp_path: Path) ->
 
 @pytest.mark.slow
 def test_a_model_that_writes_needs_no_catalogue(tmp_path: Path) -> None:
-    """Seeds enough that the note could come, by the merge after step 7, which waits for them,
-    and few enough that what the stub writes of the toy's eight things does not begin to repeat
-    itself."""
+    """Seeds enough that the note could come, by the last merge but the end, which waits for them
+    (nobody waits for what is picked after it), and few enough that what the stub writes of the
+    toy's eight things does not begin to repeat itself."""
     toy_run(tmp_path)
     (tmp_path / "run.toml").write_text(
-        (tmp_path / "run.toml").read_text().replace("steps = 14", "steps = 8")
+        (tmp_path / "run.toml").read_text().replace("steps = 14", "steps = 10")
     )
     done, shown, status = written(tmp_path, "bench.fixtures.llm_stub.roles:answer")
+    pool = read(tmp_path / "run" / "pool.jsonl")
+    merged = max(record["step"] for record in pool if record["kind"] == "epoch")
+    seeds = read(tmp_path / "run" / "seeds.jsonl")
+    waited = [seed for seed in seeds if seed["kind"] == "picked" and seed["step"] <= merged]
+    assert len(waited) >= BARREN
     assert "no variants" not in done + shown and "NO VARIANTS" not in done + shown
     assert status["accepted"] > 0 and sum(status["outcomes"].values()) >= BARREN
 

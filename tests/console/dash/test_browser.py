@@ -43,6 +43,7 @@ COUNTS = (
 )
 GROWING = ("step", "injected", "retired", "revived", "refused", "picked", "accepted", "rejected")
 DRAWN_VIEW = ":is(table, circle, .turn, canvas)"
+IN_THE_MENU = "document.querySelector('#views [aria-current]')?.textContent"
 FIGURES = """Object.fromEntries([...document.querySelectorAll('.figure')].map(
     (one) => [one.dataset.name, one.querySelector('b').textContent]))"""
 
@@ -98,14 +99,17 @@ async def test_the_page_shows_the_numbers_of_status_and_moves_with_them(
             await page.screen(390, 800, dark=True)
             for view in ("run", "boundary", "pool", "funnel", "compare", "logs", "report"):
                 await page.ask(f"location.hash = '#/copy/{view}'")
+                drawn = ".wide td" if view == "pool" else ":is(table, circle, canvas, .bar)"
+                # the menu says which view is there: until it does, the one before is
                 await page.until(
-                    "document.querySelector('#view :is(table, circle, canvas, .bar)') !== null"
+                    f"{IN_THE_MENU} === '{view}' && "
+                    f"document.querySelector('#view {drawn}') !== null"
                 )
-                assert await page.ask("document.documentElement.scrollWidth") <= 390, view
+                # charts follow the width as soon as the browser tells it them
+                await page.until("document.documentElement.scrollWidth <= 390")
                 cells = "[...document.querySelectorAll('.wide td')]"
                 ends = await page.ask(f"{cells}.map((one) => one.getBoundingClientRect().right)")
                 assert max(ends, default=0) <= 390, "a table with what only scrolling shows"
-                assert bool(ends) or view != "pool"
             assert page.complaints == []
 
 
