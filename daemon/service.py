@@ -43,8 +43,8 @@ class Service:
         self.run = run
         self.config = run.config
         self.lockstep = run.config.sync == "lockstep"
-        held_out = held_out_index(run.guarded)
-        self.writers = Writers(run, held_out, threads)
+        self.held_out = held_out_index(run.guarded)
+        self.writers = Writers(run, self.held_out, threads)
         self.log = DaemonLog(run)
         self.watch = Watch(run)
         in_order = self.lockstep or run.config.pool.static  # and no pick is ever dropped
@@ -52,7 +52,7 @@ class Service:
         self.originals = {task.id: task for task in run.tasks if task.split == "train"}
         self.neighbours = DuplicateIndex(self.originals.values(), staging=not self.lockstep)
         self.pipeline = Pipeline(
-            run.config, held_out, threads, self.writers.kinds, self.writers.places
+            run.config, self.held_out, threads, self.writers.kinds, self.writers.places
         )
         self.generated: list[AnyTask] = []  # variants of the pool; in sync=free of staging, too
         self.threads = threads
@@ -337,15 +337,25 @@ class Service:
         """A variant, or why there is none."""
         # for the lines of this asyncio task alone
         structlog.contextvars.bind_contextvars(step=pick.step, seed=pick.task)
+        generation = pick.record["why"]["generation"] + 1
         outcome = (
-            await self._variant(pick, index, seed, admit) if seed else "the seed has left the pool"
+            await self._variant(pick.pick, index, seed, generation, admit)
+            if seed
+            else "the seed has left the pool"
         )
         if not isinstance(outcome, AnyTask):
             log.info("discarded", why=outcome)
         return outcome
 
+    async def variant(self, pick: str, seed: AnyTask) -> AnyTask | str:
+        generation = seed.provenance.get("generation", 0) + 1
+        outcome = await self._variant(pick, 0, seed, generation, self.neighbours.admit)
+        if isinstance(outcome, AnyTask):  # whoever asked puts it on record, or what becomes of it
+            self.neighbours.written(outcome.id)
+        return outcome
+
     async def _variant(
-        self, pick: Unfinished, index: int, seed: AnyTask, admit: Admit
+        self, pick: str, index: int, seed: AnyTask, generation: int, admit: Admit
     ) -> AnyTask | str:
         """The outcome of the pipeline: a variant, or why there is none."""
         on_record: list[Awaitable[None]] = []
@@ -357,21 +367,17 @@ class Service:
                 "attempt": failed.attempt,
             }
             on_record.append(
-                self.log.rejected(
-                    pick.pick, index, evidence=failed.evidence, raw=failed.raw, **fields
-                )
+                self.log.rejected(pick, index, evidence=failed.evidence, raw=failed.raw, **fields)
             )
             log.info("rejected", variant=index, **fields)
 
         try:
             environment = self.run.environments.load(seed.environment.name)
             author = self.pipeline.kind(seed).author(
-                self.writers.asking, environment, seed, pick.pick, index
+                self.writers.asking, environment, seed, pick, index
             )
             root = self.originals.get(seed.provenance.get("root", ""), seed)
-            assignment = Assignment(
-                pick.pick, index, seed, root, pick.record["why"]["generation"] + 1
-            )
+            assignment = Assignment(pick, index, seed, root, generation)
             return await self.pipeline.write(assignment, author, environment, admit, reject)
         except ComposeError as error:  # there is no author for it
             reject(Rejection("plan", error.type, error.as_json()))

@@ -80,6 +80,7 @@ class Beside(Protocol):
     writers: "Writers"
     threads: Executor
     log: DaemonLog
+    held_out: SimilarityIndex
 
     @property
     def idle(self) -> bool:
@@ -87,6 +88,10 @@ class Beside(Protocol):
 
     def tasks(self) -> Sequence[AnyTask]:
         """All that are given or in the pool."""
+
+    async def variant(self, pick: str, seed: AnyTask) -> AnyTask | str:
+        """A variant of `seed`, which no step picked, or why there is none; it is not put on record,
+        but what fails is, under `pick`."""
 
 
 # what a daemon does beside picks; None: nothing (000)

@@ -22,6 +22,9 @@ class TriageSettings(Section):
     # "http://node7:8000/v1", "--model", "mine"]; empty: nobody, only ground truths are executed
     policy: tuple[str, ...] = ()
     samples: Count = 4  # rollouts of a task at each rung
+    # whether it triages given tasks that earn nothing, too, and writes variants of what a rung up
+    # to 3 teaches, whose requests tell what that rung does
+    rung_seeds: bool = False
 
 
 PROVIDES: "Provides" = {

@@ -6,6 +6,7 @@ value of every argument comes from, 4 the values, 5 the calls. Rungs 1 to 3 have
 argument. A hint stands in the system prompt, since the words of a request decide what is judged:
 the task is otherwise the same."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -14,15 +15,17 @@ import orjson
 from rods.analysis.containment import WORDS
 from rods.analysis.flows import Flow, infer
 from rods.calls import Call
+from rods.canonical import Texts
 from rods.environments.base import Results, Tools
 from rods.files import module_table
-from rods.tasks import Task
+from rods.tasks import RETURN_SENTENCE, Task
 
 TEXTS = module_table(__file__)
 NAMES: tuple[str, ...] = tuple(TEXTS["names"])
 LAST = len(NAMES) - 1
 # the lowest rung that tells values
 VALUES = 4
+INDEFINITE = re.compile(r"\ban? (?=\w)")
 
 
 def hinted(tools: Tools, task: Task, results: Results, rung: int) -> Task:
@@ -65,6 +68,33 @@ def hints(tools: Tools, task: Task, results: Results, rung: int) -> list[str]:
             told = form.format(calls=separator.join(lines))
         texts.append(words["place"].format(ordinal=_ordinal(turn).capitalize(), told=told))
     return texts
+
+
+def requested(tools: Tools, task: Task, results: Results, rung: int) -> Texts:
+    """What a user adds to each request who tells what `rung`, from 1 to 3, does: the same tools in
+    the words of their documents. "" where no call is right, or a fixed sentence asks."""
+    words = TEXTS["requested"]
+    flows = infer(tools, task, results)
+
+    def does(call: Call) -> str:
+        # the thing is one that the request is about
+        what = INDEFINITE.sub("the ", tools[call.name].summary)
+        return what[:1].lower() + what[1:]
+
+    def step(turn: int, place: int) -> str:
+        origins = {flow.origin for flow in flows[turn][place].values() if rung > 2 and flow.origin}
+        found = {does(task.calls[origin][call]) for origin, call in origins}
+        sources = (words["source"].format(what=what) for what in sorted(found))
+        return ", ".join([does(task.calls[turn][place]), *sources])
+
+    def added(turn: int) -> str:
+        places = range(len(task.calls[turn]))
+        if not places or task.script[turn] == RETURN_SENTENCE:
+            return ""
+        steps = (step(turn, place) for place in places[: 1 if rung == 1 else None])
+        return str(words["first" if rung == 1 else "order"].format(steps="; ".join(steps)))
+
+    return tuple(map(added, range(len(task.calls))))
 
 
 def _call(call: Call, rung: int, sources: Mapping[str, str]) -> str:

@@ -1,14 +1,15 @@
 """Triage in the daemon: while it is idle, a task that was retired as too hard is triaged, by `rods
-triage` in a process of its own, which dies with the daemon. What was played stands in the run's
-folder, so another daemon goes on with it; a finding is on record once, under the task and the epoch
-in which it was retired."""
+triage` in a process of its own, which dies with the daemon; with `rung_seeds`, so is a given task
+that earns nothing, and of what a rung teaches variants are written. What was played stands in the
+run's folder, so another daemon goes on with it; a finding is on record once, under the task and the
+epoch in which it was retired, or looked at."""
 
 import asyncio
 import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 
 import orjson
@@ -24,9 +25,11 @@ from rods.canonical import content_id
 from rods.console.verbs.up import LIBC, PR_SET_PDEATHSIG
 from rods.daemon.writers import Beside, DaemonWork
 from rods.errors import InfrastructureError
+from rods.family.triage import rung_seeds
 from rods.family.triage.diagnoses import Played, conclusion
 from rods.family.triage.executed import Executed
 from rods.family.triage.extension import TRIAGE
+from rods.family.triage.rung_seeds import RungSeeds
 from rods.faults import Reason
 from rods.rules.retirement import TOO_HARD
 
@@ -42,8 +45,11 @@ class TriageWhileIdle(DaemonWork):
     def __init__(self, daemon: Beside) -> None:
         self._daemon = daemon
         path = daemon.run.path / TRIAGE
+        findings = [*read(path)]
+        settings = daemon.run.config.operation.triage
+        self._seeds = RungSeeds(daemon, findings) if settings.rung_seeds else None
         self._log = LogWriter(path)
-        self._done = {(entry["task"], entry["epoch"]) for entry in read(path)}
+        self._done = {(entry["task"], entry["epoch"]) for entry in findings}
         self._failed = Counter[tuple[str, int]]()  # triages since the start; they come last
 
     def close(self) -> None:
@@ -52,9 +58,21 @@ class TriageWhileIdle(DaemonWork):
     def due(self, state: RunState) -> list[Callable[[], Awaitable[None]]]:
         if not self._daemon.idle:
             return []
-        retired = {(one.member.task_id, one.epoch) for one in state.pool.too_hard} - self._done
-        first = sorted(retired, key=lambda key: (self._failed[key], key))[:1]
+        if self._seeds is not None and (jobs := self._seeds.due(state)):
+            return jobs
+        retired = {(one.member.task_id, one.epoch) for one in state.pool.too_hard}
+        hopeless = {*retired, *self._given(state)} - self._done
+        first = sorted(hopeless, key=lambda key: (self._failed[key], key))[:1]
         return [partial(self._triage, *key) for key in first]
+
+    def _given(self, state: RunState) -> Iterator[tuple[str, int]]:
+        """Where variants are written of what a rung teaches: the given tasks whose latest rollouts
+        earned nothing, once each."""
+        triaged = {task for task, _ in self._done}
+        for name in self._daemon.run.training.keys() - triaged if self._seeds else ():
+            window = state.tracker.window(name)
+            if window is not None and window.latest_mean == 0.0:
+                yield name, state.epoch
 
     async def _triage(self, task: str, epoch: int) -> None:
         run = self._daemon.run
@@ -81,6 +99,8 @@ class TriageWhileIdle(DaemonWork):
         for finding in orjson.loads(child.stdout)["findings"]:  # none of an open task
             entry = record("triaged", epoch=epoch, policy=policy, **finding, time=now())
             await asyncio.to_thread(self._log.append, [entry])
+            if self._seeds is not None:
+                self._seeds.add(entry)
 
 
 def audit(run: Run, findings: Findings, replay: bool) -> None:
@@ -91,10 +111,12 @@ def audit(run: Run, findings: Findings, replay: bool) -> None:
         for entry in read(run.path / POOL)
         if entry["kind"] == "retired" and entry["rule"] in TOO_HARD
     }
-    for entry in read(run.path / TRIAGE):
+    triaged = [*read(run.path / TRIAGE)]
+    rung_seeds.audit(run, findings, triaged, replay)
+    for entry in triaged:
         findings.count("tasks triaged")
         where = f"{TRIAGE}, record {entry['seq']}"
-        if (entry["task"], entry["epoch"]) not in retired:
+        if (entry["task"], entry["epoch"]) not in retired and entry["task"] not in run.training:
             findings.problem(where, f"{entry['task']} was not retired as too hard then")
         try:
             shown = entry["executed"]

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from rods.analysis.containment import Text, values_in
+from rods.analysis.profile import profile
+from rods.config import Gates
 from rods.console.main import run as rods
 from rods.environments.base import Environment, Results
 from rods.environments.loading import Environments
-from rods.family.triage.rungs import LAST, NAMES, VALUES, hinted, hints
+from rods.family.triage.rungs import LAST, NAMES, VALUES, hinted, hints, requested
+from rods.gates import check
 from rods.gates.ground_truth import run
-from rods.tasks import Task, read_tasks, scripted
+from rods.gates.similarity import held_out_index
+from rods.tasks import RETURN_SENTENCE, Task, read_tasks, scripted
 from tests.environments import desk_tasks
 
 Executed = tuple[Environment, Task, Results]
@@ -55,6 +60,14 @@ def holds(every: list[Executed]) -> None:
             assert set(re.findall(r"\w+", told[1][turn])) & tools.keys() <= first
             for rung in (2, 3, 4):
                 assert named <= set(re.findall(r"\w+", told[rung][turn]))
+            for rung in range(1, VALUES):
+                added = requested(tools, task, results, rung)[turn]
+                assert bool(added) == (bool(calls) and task.script[turn] != RETURN_SENTENCE)
+                if added and rung > 1:
+                    assert added.count("; ") >= len(calls) - 1
+                hidden = {name for name in tools if "_" in name}
+                assert not hidden & set(re.findall(r"\w+", added)), "a user names no tool"
+                assert not re.search(r"\d", added)
             assert all('"arguments":' not in told[rung][turn] for rung in range(1, LAST))
             assert told[LAST][turn].count('"arguments":') >= len(calls)
 
@@ -105,3 +118,19 @@ def test_a_hinted_task_is_the_same_but_for_its_system_prompt() -> None:
     assert (other.script, other.calls, other.state) == (task.script, task.calls, task.state)
     assert other.system == "\n".join(hints(tools, task, results, 2))
     assert run(environment, other) == results
+
+
+def test_a_user_who_tells_a_rung_passes_the_gates_as_before() -> None:
+    """Of 60 tasks of desk: what the words of a rung make a gate refuse, which it did not before."""
+    refused = 0
+    for environment, task, results in executed([*desk_tasks(7, 60, 0)]):
+        shape = profile(environment, task)
+        nobody = held_out_index(())
+        before = {one.gate for one in check(environment, task, shape, Gates(), nobody).rejections}
+        for rung in range(1, VALUES):
+            added = requested(environment.tools(), task, results, rung)
+            script = tuple(map("{} {}".format, task.script, added))
+            told = replace(task, script=tuple(text.strip() for text in script), id="")
+            after = check(environment, told, shape, Gates(), nobody).rejections
+            refused += any(one.gate not in before for one in after)
+    assert refused <= 12, refused  # of 180

@@ -3,7 +3,11 @@ variants as too hard, and a policy behind a real HTTP server."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,18 +16,23 @@ import orjson
 import pytest
 
 from rods.buffers.audit.verify import verify
-from rods.buffers.log.record_bytes import Record, line
+from rods.buffers.daemon_log import DaemonLog
+from rods.buffers.log.record_bytes import Record, line, record
 from rods.buffers.log.tail import read
-from rods.buffers.run.run import Run
+from rods.buffers.run.runfolder import EXPANDED, REJECTED
 from rods.buffers.state import read_state
+from rods.canonical import JsonObject
 from rods.console.main import run as rods
 from rods.dialects import Message
-from rods.errors import EXIT_USER, InfrastructureError
+from rods.errors import EXIT_USER, InfrastructureError, RefusedError
 from rods.family.triage.extension import TRIAGE
+from rods.family.triage.rung_seeds import RungSeeds
 from rods.family.triage.while_idle import TriageWhileIdle
+from rods.gates.similarity import held_out_index
 from rods.observations import Group, Role, Rollout
+from rods.rules.order import steps_per_epoch
 from rods.tasks import Task
-from tests.daemon.runs import Daemon, Trainer, make_run, until
+from tests.daemon.runs import BATCH, Daemon, Trainer, make_run, until
 from tests.environments import desk_tasks
 from tests.family.triage.test_triage import from_rung, served
 
@@ -51,10 +60,11 @@ def with_retired(path: Path) -> list[Task]:
     return [task for task in retired if isinstance(task, Task)]
 
 
-def switch_on(path: Path, *policy: str, samples: int = 2) -> None:
+def switch_on(path: Path, *policy: str, samples: int = 2, seeds: bool = False) -> None:
     """Has the next daemon of the run triage."""
     file = path / "config.toml"
     table = f"[operation.triage]\nwhile_idle = true\nsamples = {samples}\npolicy = {[*policy]}\n"
+    table += "rung_seeds = true\n" * seeds
     kept, *_ = file.read_text().partition("[operation.triage]")
     file.write_text(kept + table)
 
@@ -114,7 +124,7 @@ def test_a_daemon_that_was_killed_goes_on_with_its_triage_and_every_finding_is_d
     assert "its fault is not what follows: True" in problems(path)
     forge(path, executed={"ambiguous": [], "strange": 1})
     assert "its diagnosis is not what follows" in problems(path)
-    forge(path, task=next(iter(Run.open(path).training)))
+    forge(path, task="nobody")
     assert "was not retired as too hard then" in problems(path)
 
 
@@ -122,14 +132,14 @@ def problems(path: Path) -> str:
     return "\n".join(problem["what"] for problem in verify(path).problems)
 
 
-def forge(path: Path, **fields: object) -> None:
-    """Changes the first record of the log, as nobody who derives it would write it."""
+def forge(path: Path, at: int = 0, **fields: object) -> None:
+    """Changes a record of the log, the first one, as nobody who derives it would write it."""
     file = path / TRIAGE
     before = [orjson.loads(record) for record in file.read_bytes().splitlines()]
     entries = [
         {key: record[key] for key in record if key not in ("seq", "crc")} for record in before
     ]
-    entries[0] |= fields
+    entries[at] |= fields
     file.write_bytes(b"".join(line(1 + place, entry) for place, entry in enumerate(entries)))
 
 
@@ -169,3 +179,91 @@ def test_a_task_that_is_not_there_is_no_task_to_triage(
     assert finding["task"] == one and finding["diagnosis"] == "sound"
     assert rods([*told, "nobody"]) == EXIT_USER
     assert "there is no task nobody" in capsys.readouterr().err
+
+
+class NeverEarns(Trainer):
+    """A trainer whose policy earns nothing on some of the given tasks, and all on the others."""
+
+    hopeless: frozenset[str] = frozenset()
+
+    def group(self, step: int, task_id: str, role: Role) -> Group:
+        turns = self.log.task(task_id).expected
+        resolved = 0 if task_id in self.hopeless else turns
+        binary = resolved // turns
+        one = Rollout(resolved, turns, binary, 0.0, float(binary), "finished")
+        return Group(task_id, 1, "identity", "progress", (0.0, 1.0), (one,) * 4, role)
+
+
+def telling(path: Path) -> list[JsonObject]:
+    """The variants on record whose requests tell a rung."""
+    tasks = (record["task"] for record in read(path / EXPANDED))
+    return [task for task in tasks if "rung" in task["provenance"]]
+
+
+@pytest.mark.slow
+@pytest.mark.needs("benchmarks")
+def test_what_a_rung_teaches_becomes_a_variant_whose_requests_tell_it(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    tasks = [task for task in desk_tasks(7, 60, 8) if task.type == "base"]
+    run = make_run(path, {"selection": {"seeds_per_step": 0}}, tasks)
+    given = [task for task in run.training.values() if isinstance(task, Task)]
+    rungs = {task.id: rung for task, rung in zip(given, (1, 2, 3, 4, 5, 6), strict=False)}
+    NeverEarns.hopeless = frozenset(rungs)
+    with served(given, from_rung(rungs)) as url:
+        told = ("--url", url, "--model", "m", "--protocol", "hermes", "--patience", "1")
+        switch_on(path, *told, seeds=True)
+        with Daemon(path) as daemon, NeverEarns(run) as trainer:
+            trainer.play(steps_per_epoch(len(given), BATCH))
+            until(lambda: len(found(path)) == len(rungs))
+            until(lambda: len(telling(path)) == 3)
+            trainer.play(1)
+            assert {task["id"] for task in telling(path)} <= {*trainer.log.state.active}
+            assert daemon.stop()[0] == 0
+    findings = {record["task"]: record for record in found(path)}
+    assert {name: record.get("rung") for name, record in findings.items() if rungs[name] < 6} == {
+        name: rung for name, rung in rungs.items() if rung < 6
+    }
+    variants = {task["provenance"]["rung"]: task for task in telling(path)}
+    assert sorted(variants) == [1, 2, 3]
+    for rung, task in variants.items():
+        about = task["provenance"]
+        assert rungs[about["triaged"]] == rung and about["seed"] == about["triaged"]
+        assert about["generation"] == 1 and about["root"] == about["seed"]
+        begin = "Begin like this: " if rung == 1 else "Do it in this order: "
+        assert all(begin in text for text in task["user"]["script"])
+    report = verify(path, replay=True)
+    assert report.problems == [] and report.counts["variants that tell a rung"] == 3
+    again: Any = SimpleNamespace(run=run)
+    assert RungSeeds(again, found(path)).due(read_state(run)) == []  # nothing is written twice
+    forge(path, [record.get("rung") for record in found(path)].index(2), rung=5)
+    assert "no finding says that" in problems(path)
+
+
+def test_in_lockstep_and_in_a_static_pool_no_rung_is_told(tmp_path: Path) -> None:
+    for name, changes in (("a", {"sync": "lockstep"}), ("b", {"pool": {"static": True}})):
+        daemon: Any = SimpleNamespace(run=make_run(tmp_path / name, changes))
+        with pytest.raises(RefusedError, match=r"operation\.triage\.rung_seeds"):
+            RungSeeds(daemon, ())
+
+
+def test_a_rung_whose_words_the_gates_refuse_is_rejected_with_the_reason(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    seed = next(task for task in run.training.values() if isinstance(task, Task))
+    finding = record("triaged", task=seed.id, epoch=0, diagnosis="teachable", rung=2)
+
+    async def leaking(pick: str, one: Task) -> Task:
+        script = (f"{one.script[0]} Call list_day.", *one.script[1:])
+        return replace(one, script=script, provenance={"root": one.id}, id="")
+
+    async def write() -> None:
+        with closing(DaemonLog(run)) as log, ThreadPoolExecutor(1) as threads:
+            daemon: Any = SimpleNamespace(
+                run=run, log=log, threads=threads, held_out=held_out_index(()), variant=leaking
+            )
+            [job] = RungSeeds(daemon, [finding]).due(read_state(run))
+            await job()
+
+    asyncio.run(write())
+    [refused] = read(run.path / REJECTED)
+    assert (refused["pick"], refused["error"]) == (f"rung-2-{seed.id}", "leaks")
+    assert "list_day" in str(refused["evidence"]) and not telling(run.path)
