@@ -27,7 +27,7 @@ PROVIDES: "Provides" = {
     "verbs": {
         "admit": (
             "rods.family.admit.verbs:admit",
-            "Hold tasks that another generator wrote to what variants have to pass.",
+            "Find what is wrong with tasks that another generator wrote.",
             "world",
         )
     },

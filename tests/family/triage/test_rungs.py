@@ -133,4 +133,4 @@ def test_a_user_who_tells_a_rung_passes_the_gates_as_before() -> None:
             told = replace(task, script=tuple(text.strip() for text in script), id="")
             after = check(environment, told, shape, Gates(), nobody).rejections
             refused += any(one.gate not in before for one in after)
-    assert refused <= 12, refused  # of 180
+    assert refused <= 9, refused  # of 180
