@@ -98,6 +98,9 @@ class Child:
             "PATH": os.environ.get("PATH", os.defpath),
             "PYTHONHASHSEED": "0",
             "LANG": "C.UTF-8",
+            # every further heap, and thread of OpenBLAS, takes 64 MB of the address space
+            "MALLOC_ARENA_MAX": "1",
+            "OPENBLAS_NUM_THREADS": "1",
         }
         if confinement is None:
             path = [entry or str(Path.cwd()) for entry in sys.path]

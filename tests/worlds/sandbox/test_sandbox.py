@@ -197,10 +197,17 @@ os.fsync(os.open(os.__file__, os.O_RDONLY))
 """
 
 
+@pytest.mark.parametrize("cores", [1, 2])
 @pytest.mark.parametrize("tier", ["landlock", "bubblewrap"])
-def test_honest_code_computes_with_arrays_threads_and_sockets(tier: Tier) -> None:
+def test_honest_code_computes_with_arrays_threads_and_sockets(tier: Tier, cores: int) -> None:
+    """How much of its address space threads take must not depend on the machine."""
     require_tier(tier)
-    environment = confined(HOSTILE, Sandbox(workers=1, seconds=30.0), tier=tier)
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, sorted(before)[:cores])
+    try:
+        environment = confined(HOSTILE, Sandbox(workers=1, seconds=30.0), tier=tier)
+    finally:
+        os.sched_setaffinity(0, before)
     told = environment.reset(None).call(Call("run", {"code": HONEST, "given": {}}))
     assert told.text == "done"
     environment.close()
