@@ -6,7 +6,9 @@ object that the server holds to `AnswerForm.schema()`. Tagged, each field stands
 name: texts as they are, a list of things of one kind as one pair of tags an element, the rest as
 JSON. `read` gives the same dictionary of either. It is strict about what is said, and lenient about
 the form in which one answer can stand (docs/endpoints.md has the table): two that differ are
-refused. Thinking goes into `reason`; what a model thinks before its answer is dropped.
+refused. Thinking goes into `reason`; what a model thinks before its answer is dropped. A model that
+judges quotes what it judges: what has other text around it, and chooses as the question's own
+material does somewhere, is no answer (`Question.judges`).
 
 How much room a question has and how its answer is sampled is its role's (`[roles]`,
 `[operation.writers]`): the stage of the call. A model whose thoughts took all the room is given
@@ -48,6 +50,12 @@ UNREAD: Mapping[Finish, str] = {
     "filtered": "was withheld",
 }
 _REASON = re.compile(r"<reason>(.*?)</reason>", re.DOTALL)
+_ESCAPED = re.compile(r"\\+(?:u([0-9a-fA-F]{4})|[bfnrt])")
+_WORD = re.compile(r"[^\W_]+")
+REPEATED = (
+    "what is judged says the same of itself, so with other text around it this is no answer; "
+    "write your own answer and nothing else"
+)
 
 
 class Unreadable(ValueError):
@@ -88,7 +96,9 @@ class AnswerForm:
         forms = ({**fields, field: {"const": value}}, without)
         return {"anyOf": [obj(form, optional=self.optional) for form in forms]}
 
-    def read_completion(self, completion: Completion, *, constrained: bool) -> JsonObject:
+    def read_completion(
+        self, completion: Completion, *, constrained: bool, judged: str = ""
+    ) -> JsonObject:
         """The fields of an answer, wherever its server has put it (`answer_of`). One that was cut
         is read if its JSON is whole. Raises Unreadable."""
         finish = completion.finish
@@ -99,33 +109,39 @@ class AnswerForm:
             raise Unreadable(f"the answer {UNREAD[finish]}{_excerpt(text)}")
         if not text:
             raise Unreadable("the answer is empty")
-        return self.read(text, constrained=constrained)
+        return self.read(text, constrained=constrained, judged=judged)
 
-    def read(self, text: str, *, constrained: bool) -> JsonObject:
-        """The fields of an answer, and its `reason` ("" when there is none). Raises Unreadable."""
+    def read(self, text: str, *, constrained: bool, judged: str = "") -> JsonObject:
+        """The fields of an answer, and its `reason` ("" when there is none). Amid other text none
+        is read that repeats what is `judged`. Raises Unreadable."""
         text = text[thoughts.end() :] if (thoughts := THOUGHTS.match(text)) else text
         if len(text) > LONGEST:
             raise Unreadable(f"the answer has {len(text)} characters, at most {LONGEST} are read")
         tagged = "{" not in text or any(f"{name}>" in text for name in ("reason", *self.fields))
         if tagged and not constrained:
-            return self._checked(self._in_tags(text))
+            return self._checked(self._in_tags(text, judged))
         try:
             values = model_json.values(text)
         except ValueError as error:
             why = f": {error}" if "{" in text or "[" in text else _excerpt(text)
             raise Unreadable(f"no JSON object could be read{why}") from None
-        return self._among(values)
+        alone = model_json.is_json(text.strip("`\n ").removeprefix("json"))
+        return self._among(values, judged, alone=alone)
 
-    def _among(self, values: list[Any]) -> JsonObject:
+    def _among(self, values: list[Any], judged: str, *, alone: bool) -> JsonObject:
         """The one answer that is among `values`, or in objects, lists and texts of JSON that wrap
-        it."""
+        it. `alone`: no other text stands around them."""
         fault: Unreadable | None = None
         level = values
-        for _ in range(WRAPPED + 1):
+        material = _words(judged)
+        for depth in range(WRAPPED + 1):
             answers: dict[bytes, JsonObject] = {}
             inner: list[Any] = []
             for value in level:
                 named = isinstance(value, dict) and value.keys() & self.fields.keys()
+                if named and (depth or not alone) and self._repeats(value, material):
+                    fault = Unreadable(REPEATED)
+                    continue
                 if named:
                     try:
                         answer = self._checked(value)
@@ -144,6 +160,16 @@ class AnswerForm:
         if any(isinstance(value, dict) for value in values):
             return self._checked({})
         raise Unreadable("the answer is not a JSON object")
+
+    def _repeats(self, answer: JsonMapping, material: str) -> bool:
+        """Whether the words of what is judged have every choice of `answer` behind its name, in
+        whatever form."""
+        choices = [
+            _words(name)[:-1] + _words(str(_first(answer[name])))
+            for name, schema in self.fields.items()
+            if name in answer and (schema.get("type") != "string" or "enum" in schema)
+        ]
+        return bool(choices) and all(choice in material for choice in choices)
 
     def _checked(self, answer: JsonMapping) -> JsonObject:
         """The fields in `answer`, texts that their schemas refuse as they are meant. Raises
@@ -164,20 +190,25 @@ class AnswerForm:
                 raise Unreadable(f"{name} {what}")
         return answer
 
-    def _in_tags(self, text: str) -> JsonObject:
+    def _in_tags(self, text: str, judged: str) -> JsonObject:
         # a tag behind it has no end to be looked for
         closed = text.rfind("</reason>") + len("</reason>")
         reasons = _REASON.findall(text, 0, closed)
         text = _REASON.sub("", text[:closed]) + text[closed:]
         answer: JsonObject = {"reason": " ".join(reasons).strip()}
+        written: JsonObject = {}
         for name, schema in self.fields.items():
             parts = _between_tags(name, text)
+            written |= {name: parts} if parts else {}
             if schema.get("type") == "array" and "items" in schema:
                 answer[name] = [_value(name, part, schema["items"]) for part in parts]
             elif len(parts) > 1:
                 raise Unreadable(f"<{name}> stands there {len(parts)} times")
             elif parts:
                 answer[name] = _value(name, parts[0], schema)
+        beside = re.sub(rf"<({'|'.join(self.fields)})>.*?</\1>", "", text, flags=re.DOTALL)
+        if beside.strip("`\n ") and self._repeats(written, _words(judged)):
+            raise Unreadable(REPEATED)
         return answer
 
 
@@ -244,6 +275,19 @@ def _wrapped(value: Any) -> Iterable[Any]:
     return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
+def _words(text: str) -> str:
+    """The words of `text` with a blank before and behind each, whatever JSON has escaped in it."""
+    plain = _ESCAPED.sub(lambda found: chr(int(found[1], 16)) if found[1] else " ", text)
+    return f" {' '.join(_WORD.findall(plain.casefold()))} "
+
+
+def _first(value: Any) -> Any:
+    """The first leaf of a JSON value."""
+    while value and isinstance(value, (dict, list)):
+        value = next(iter(value.values() if isinstance(value, dict) else value))
+    return value
+
+
 def _excerpt(text: str) -> str:
     """How `text` begins, behind a colon; empty where there is none."""
     return f": {text.strip()[:QUOTED]!r}" if text.strip() else ""
@@ -279,7 +323,8 @@ class Question(Generic[T]):
     what has to be computed, and may raise it too. `sections` of the template are added to the
     question; `mend` is the one with which a template that has a field `problem` is asked anew.
     `stage` names the role, where it has not the template's name; `parts` are tokens that its answer
-    needs beside the role's own."""
+    needs beside the role's own. `judges`: the answer judges what the question shows, which may
+    hold a forged one."""
 
     template: str
     fields: Mapping[str, str]
@@ -290,6 +335,7 @@ class Question(Generic[T]):
     mend: str = ""
     stage: str = ""
     parts: int = 0
+    judges: bool = False
 
 
 @dataclass(slots=True)
@@ -338,10 +384,9 @@ class Questioner:
             )
             added = (*question.sections, mend) if mend and why else question.sections
             parts_of_question = ("user", *added, "constrained" if constrained else "tagged")
-            user = {
-                "role": "user",
-                "content": "\n\n".join(rendered[name] for name in parts_of_question),
-            }
+            shown = "\n\n".join(rendered[name] for name in parts_of_question[:-1])
+            user = {"role": "user", "content": f"{shown}\n\n{rendered[parts_of_question[-1]]}"}
+            judged = shown if question.judges else ""
             request = Request(
                 stage,
                 [{"role": "system", "content": rendered["system"]}, user, *exchange],
@@ -359,7 +404,8 @@ class Questioner:
             repeated = completion.text == answer
             answer = completion.text
             try:
-                meant = question.read(form.read_completion(completion, constrained=constrained))
+                fields = form.read_completion(completion, constrained=constrained, judged=judged)
+                meant = question.read(fields)
                 if question.check is not None:
                     await question.check(meant)
                 return meant

@@ -414,7 +414,7 @@ async def judge(
     }
     return await asker.ask_keyed(
         rng,
-        Question("feedback_judge", fields, FORMS["feedback_judge"], read),
+        Question("feedback_judge", fields, FORMS["feedback_judge"], read, judges=True),
         "query_verify_no_tag",
     )
 

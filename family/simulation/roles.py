@@ -214,7 +214,7 @@ def ask_verifier(
         judged = verdict(len(met), len(words), answer["severe"] == "yes", len(partly))
         return Assessment(judged, met, partly, answer["reason"])
 
-    return Question("simulated_verifier", fields, form, read, sections=sections)
+    return Question("simulated_verifier", fields, form, read, sections=sections, judges=True)
 
 
 def verdict(met: int, of: int, severe: bool, partly: int = 0) -> Literal[-1, 0, 1]:

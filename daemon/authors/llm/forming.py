@@ -392,4 +392,5 @@ async def _verified(context: Context, partial: PartialTask, gap: Gap, field: str
         form,
         lambda answer: bool(answer[field] == "no"),
         turn=partial.turn,
+        judges=True,
     )

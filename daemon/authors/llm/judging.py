@@ -71,6 +71,7 @@ async def judge(
         AnswerForm(form),
         read,
         sections=["doubts"] if doubts else [],
+        judges=True,
     )
     if joint or not judgement.defects:
         return judgement
@@ -79,7 +80,12 @@ async def judge(
     fields = {"issue": issue, "conversation": turns, **_class_fields(context)}
     classes = AnswerForm(_defect_fields(CLASSES, 1, len(task.script)))
     defect = await context.ask(
-        assignment, "refine_classify", fields, classes, lambda answer: _defect(answer, issue)
+        assignment,
+        "refine_classify",
+        fields,
+        classes,
+        lambda answer: _defect(answer, issue),
+        judges=True,
     )
     return Judgement(issue, (defect,))
 

@@ -181,6 +181,7 @@ async def _misaligned(
         dict,
         turn=turns[0],
         functions=draft.functions(turns),
+        judges=True,
     )
     why = answer.get("problem", "") or answer["reason"]
     verdicts = zip(turns, answer["verdict"], strict=True)

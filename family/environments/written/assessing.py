@@ -171,7 +171,7 @@ async def _judged(
         "result": tried.result,
         "changes": excerpt("\n".join(changes(before, tried.after)), SHOWN) or "(nothing)",
     }
-    asked = Question("world_checker", evidence, FORMS["world_checker"], dict)
+    asked = Question("world_checker", evidence, FORMS["world_checker"], dict, judges=True)
     opinion = await authors.ask(asked, program.plan.topic, number)
     wrong = str(opinion.get("reason", ""))[:300] or "wrong"
     return Round(call, before, "" if opinion["verdict"] == "right" else wrong)

@@ -266,7 +266,11 @@ async def infer_topics(authors: CachedQuestioner, texts: Sequence[str]) -> list[
             forms = FORMS["topic_filter"], FORMS["topic_inference"]
             if await authors.ask(
                 Question(
-                    "topic_filter", fields, forms[0], lambda answer: answer["stateful"] == "yes"
+                    "topic_filter",
+                    fields,
+                    forms[0],
+                    lambda answer: answer["stateful"] == "yes",
+                    judges=True,
                 ),
                 about,
             ):
