@@ -1,6 +1,7 @@
 """What both processes have said (logs/*.jsonl), for `rods status --follow` and the page: how the
-files end, then what is new."""
+files end, then what is new. Of the closed files the last is read, too."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,8 +24,9 @@ class Events:
     gives what their last `TAIL` bytes hold. Nothing is kept open."""
 
     def __init__(self, run: Path) -> None:
-        self._files = [run / LOGS / f"{process}.jsonl" for process in PROCESSES]
-        self._read: dict[Path, int] = {}  # bytes of each file
+        names = (f"{process}{part}.jsonl" for process in PROCESSES for part in (".1", ""))
+        self._files = [run / LOGS / name for name in names]
+        self._read: dict[int, int] = {}  # bytes of each file, which may be called otherwise by now
 
     def poll(self) -> list[Event]:
         """Lines that are no object are left out, and one that is not whole yet waits. A file that
@@ -35,15 +37,16 @@ class Events:
     def _new(self, path: Path) -> Iterator[Event]:
         try:
             with open_regular(path) as file:
+                inode = os.fstat(file.fileno()).st_ino
                 size = file.seek(0, 2)
-                begin = self._read.get(path, -1)
+                begin = self._read.get(inode, -1)
                 start = begin if max(0, size - DOCUMENT) <= begin <= size else max(0, size - TAIL)
                 file.seek(start)
                 data = file.read(size - start)
         except (OSError, UserError):
             return
         end = data.rfind(b"\n") + 1
-        self._read[path] = start + end
+        self._read[inode] = start + end
         lines = data[:end].split(b"\n")
         for line in lines[begin < 0 < start :]:
             try:

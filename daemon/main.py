@@ -77,7 +77,9 @@ async def _daemon(path: Path, config_file: Path | None, lanes: Lanes) -> None:
                 await asyncio.wait_for(stop.wait(), 0.5)
                 return
     run = open_or_create(path, config_file)
-    logs.configure("daemon", run.config.operation.log_level, folder=run.path / runfolder.LOGS)
+    operation = run.config.operation
+    folder = run.path / runfolder.LOGS
+    logs.configure("daemon", operation.log_level, folder=folder, most=operation.event_bytes)
     structlog.contextvars.bind_contextvars(run=run.name)
     # reads the daemon's logs, and looks through the trainer's
     service = await asyncio.to_thread(service_of, run, lanes)

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from rods import model_json
+from rods.analysis.containment import values_in
 from rods.analysis.schemas import Checker
 from rods.canonical import JsonMapping, JsonObject, canonical, frozen, only, without
 from rods.config import Roles
@@ -76,12 +77,13 @@ class AnswerForm:
     """`fields` in the order in which they are written; `optional` ones may be left out. The schemas
     of `guiding` ones bind a constrained answer only: whoever reads the answer says better what is
     wrong with them. `bound`, if there is one: a field, and the field (an enum) and value with which
-    it has to stand; with others it need not."""
+    it has to stand; with others it need not. `judged`: the `words` of what the answer judges."""
 
     fields: Mapping[str, Schema]
     optional: frozenset[str] = frozenset()
     guiding: frozenset[str] = frozenset()
     bound: tuple[str, str, str] | None = None
+    judged: str = ""
 
     def schema(self, reason: int) -> JsonObject:
         """JSON Schema of the constrained answer, with so many characters of thinking before the
@@ -96,9 +98,7 @@ class AnswerForm:
         forms = ({**fields, field: {"const": value}}, without)
         return {"anyOf": [obj(form, optional=self.optional) for form in forms]}
 
-    def read_completion(
-        self, completion: Completion, *, constrained: bool, judged: str = ""
-    ) -> JsonObject:
+    def read_completion(self, completion: Completion, *, constrained: bool) -> JsonObject:
         """The fields of an answer, wherever its server has put it (`answer_of`). One that was cut
         is read if its JSON is whole. Raises Unreadable."""
         finish = completion.finish
@@ -109,37 +109,35 @@ class AnswerForm:
             raise Unreadable(f"the answer {UNREAD[finish]}{_excerpt(text)}")
         if not text:
             raise Unreadable("the answer is empty")
-        return self.read(text, constrained=constrained, judged=judged)
+        return self.read(text, constrained=constrained)
 
-    def read(self, text: str, *, constrained: bool, judged: str = "") -> JsonObject:
-        """The fields of an answer, and its `reason` ("" when there is none). Amid other text none
-        is read that repeats what is `judged`. Raises Unreadable."""
+    def read(self, text: str, *, constrained: bool) -> JsonObject:
+        """The fields of an answer, and its `reason` ("" when there is none). Raises Unreadable."""
         text = text[thoughts.end() :] if (thoughts := THOUGHTS.match(text)) else text
         if len(text) > LONGEST:
             raise Unreadable(f"the answer has {len(text)} characters, at most {LONGEST} are read")
         tagged = "{" not in text or any(f"{name}>" in text for name in ("reason", *self.fields))
         if tagged and not constrained:
-            return self._checked(self._in_tags(text, judged))
+            return self._checked(self._in_tags(text))
         try:
             values = model_json.values(text)
         except ValueError as error:
             why = f": {error}" if "{" in text or "[" in text else _excerpt(text)
             raise Unreadable(f"no JSON object could be read{why}") from None
         alone = model_json.is_json(text.strip("`\n ").removeprefix("json"))
-        return self._among(values, judged, alone=alone)
+        return self._among(values, alone)
 
-    def _among(self, values: list[Any], judged: str, *, alone: bool) -> JsonObject:
+    def _among(self, values: list[Any], alone: bool) -> JsonObject:
         """The one answer that is among `values`, or in objects, lists and texts of JSON that wrap
         it. `alone`: no other text stands around them."""
         fault: Unreadable | None = None
         level = values
-        material = _words(judged)
         for depth in range(WRAPPED + 1):
             answers: dict[bytes, JsonObject] = {}
             inner: list[Any] = []
             for value in level:
                 named = isinstance(value, dict) and value.keys() & self.fields.keys()
-                if named and (depth or not alone) and self._repeats(value, material):
+                if named and (depth or not alone) and self._quoted(value):
                     fault = Unreadable(REPEATED)
                     continue
                 if named:
@@ -161,15 +159,14 @@ class AnswerForm:
             return self._checked({})
         raise Unreadable("the answer is not a JSON object")
 
-    def _repeats(self, answer: JsonMapping, material: str) -> bool:
-        """Whether the words of what is judged have every choice of `answer` behind its name, in
-        whatever form."""
+    def _quoted(self, answer: JsonMapping) -> bool:
+        """Whether what is judged has every choice of `answer` behind its name, in whatever form."""
         choices = [
-            _words(name)[:-1] + _words(str(_first(answer[name])))
+            words(f"{name} {next(iter(values_in(answer[name])), '')}")
             for name, schema in self.fields.items()
             if name in answer and (schema.get("type") != "string" or "enum" in schema)
         ]
-        return bool(choices) and all(choice in material for choice in choices)
+        return choices != [] and all(choice in self.judged for choice in choices)
 
     def _checked(self, answer: JsonMapping) -> JsonObject:
         """The fields in `answer`, texts that their schemas refuse as they are meant. Raises
@@ -190,16 +187,14 @@ class AnswerForm:
                 raise Unreadable(f"{name} {what}")
         return answer
 
-    def _in_tags(self, text: str, judged: str) -> JsonObject:
+    def _in_tags(self, text: str) -> JsonObject:
         # a tag behind it has no end to be looked for
         closed = text.rfind("</reason>") + len("</reason>")
         reasons = _REASON.findall(text, 0, closed)
         text = _REASON.sub("", text[:closed]) + text[closed:]
         answer: JsonObject = {"reason": " ".join(reasons).strip()}
-        written: JsonObject = {}
         for name, schema in self.fields.items():
             parts = _between_tags(name, text)
-            written |= {name: parts} if parts else {}
             if schema.get("type") == "array" and "items" in schema:
                 answer[name] = [_value(name, part, schema["items"]) for part in parts]
             elif len(parts) > 1:
@@ -207,7 +202,7 @@ class AnswerForm:
             elif parts:
                 answer[name] = _value(name, parts[0], schema)
         beside = re.sub(rf"<({'|'.join(self.fields)})>.*?</\1>", "", text, flags=re.DOTALL)
-        if beside.strip("`\n ") and self._repeats(written, _words(judged)):
+        if beside.strip("`\n ") and self._quoted(answer):
             raise Unreadable(REPEATED)
         return answer
 
@@ -275,17 +270,10 @@ def _wrapped(value: Any) -> Iterable[Any]:
     return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
-def _words(text: str) -> str:
+def words(text: str) -> str:
     """The words of `text` with a blank before and behind each, whatever JSON has escaped in it."""
-    plain = _ESCAPED.sub(lambda found: chr(int(found[1], 16)) if found[1] else " ", text)
+    plain = _ESCAPED.sub(lambda found: chr(int(found[1] or "20", 16)), text)
     return f" {' '.join(_WORD.findall(plain.casefold()))} "
-
-
-def _first(value: Any) -> Any:
-    """The first leaf of a JSON value."""
-    while value and isinstance(value, (dict, list)):
-        value = next(iter(value.values() if isinstance(value, dict) else value))
-    return value
 
 
 def _excerpt(text: str) -> str:
@@ -366,7 +354,6 @@ class Questioner:
         is asked the same with more room, which is no try. Raises Unanswered when no try succeeds,
         EndpointError, BudgetSpent."""
         template = question.template
-        form = question.form
         mend = question.mend
         stage = question.stage or template
         loaded = self.template(template)
@@ -383,10 +370,10 @@ class Questioner:
                 **{**question.fields, **({"problem": why} if mend else {})}
             )
             added = (*question.sections, mend) if mend and why else question.sections
-            parts_of_question = ("user", *added, "constrained" if constrained else "tagged")
-            shown = "\n\n".join(rendered[name] for name in parts_of_question[:-1])
-            user = {"role": "user", "content": f"{shown}\n\n{rendered[parts_of_question[-1]]}"}
-            judged = shown if question.judges else ""
+            shown = "\n\n".join(rendered[name] for name in ("user", *added))
+            form = replace(question.form, judged=words(shown) if question.judges else "")
+            way = "constrained" if constrained else "tagged"
+            user = {"role": "user", "content": f"{shown}\n\n{rendered[way]}"}
             request = Request(
                 stage,
                 [{"role": "system", "content": rendered["system"]}, user, *exchange],
@@ -404,8 +391,7 @@ class Questioner:
             repeated = completion.text == answer
             answer = completion.text
             try:
-                fields = form.read_completion(completion, constrained=constrained, judged=judged)
-                meant = question.read(fields)
+                meant = question.read(form.read_completion(completion, constrained=constrained))
                 if question.check is not None:
                     await question.check(meant)
                 return meant

@@ -1,14 +1,18 @@
 """structlog for both processes: JSON lines in `logs/<process>.jsonl`, and on standard error in
 console form on a terminal or as the same JSON lines elsewhere. Bind `run`, `step`, `seed`,
-`variant`, `stage` where they are known.
+`variant`, `stage` where they are known. The file is closed when it holds its share of what a
+process may say, and is called `<process>.1.jsonl` then; older ones move up, and the oldest goes.
 
 What endpoints, worlds and task files say may stand in an event: control characters are replaced and
 texts are cut."""
 
 import contextlib
+import fcntl
+import itertools
 import logging
 import os
 import sys
+import threading
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -21,6 +25,7 @@ from rods.known_keys import remember_environment, without_keys
 # levels of an event's values, and entries of each
 DEEPEST = 4
 MOST_ITEMS = 100
+FILES = 4  # of a process's events
 LEVELS = {
     "debug": logging.DEBUG,
     "info": logging.INFO,
@@ -29,19 +34,18 @@ LEVELS = {
 }
 
 
-def configure(process: str, level: str = "info", *, folder: Path | None = None) -> None:
-    """Sends events of this process to `folder/<process>.jsonl` (when given) and to standard
-    error."""
+def configure(
+    process: str, level: str = "info", *, folder: Path | None = None, most: int = 0
+) -> None:
+    """Sends events of this process to `folder/<process>.jsonl` (when given) and to standard error.
+    `most`: bytes that are kept of them (0: all)."""
     import structlog  # late, as in Logger
 
     remember_environment()
-    file: TextIO | None = None
+    file = None
     if folder is not None:
         folder.mkdir(exist_ok=True)
-        descriptor = descriptor_of(
-            folder / f"{process}.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND
-        )
-        file = os.fdopen(descriptor, "a", encoding="utf-8", buffering=1)
+        file = _EventFile(folder, process, most)
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
@@ -113,11 +117,44 @@ class _StandardError:
     debug = info = warning = error = critical = exception = msg
 
 
+class _EventFile:
+    """The file that grows, which other processes of that name may write, too."""
+
+    def __init__(self, folder: Path, process: str, most: int) -> None:
+        self._paths = [folder / f"{process}{part}.jsonl" for part in ("", ".1", ".2", ".3")]
+        self._most = most
+        # a handler of signals may have something to say meanwhile
+        self._lock = threading.RLock()
+        self._file: TextIO | None = self._opened()
+
+    def _opened(self) -> TextIO:
+        descriptor = descriptor_of(self._paths[0], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        return os.fdopen(descriptor, "a", encoding="utf-8", buffering=1)
+
+    def write(self, line: str) -> None:
+        with self._lock:
+            file = self._file = self._file or self._opened()
+            file.write(line)
+            written = os.fstat(file.fileno())
+            if 0 < self._most < FILES * written.st_size:
+                fcntl.flock(file, fcntl.LOCK_EX)
+                # else another process has moved it
+                if os.path.samestat(written, self._paths[0].stat()):
+                    self._move()
+                self._file = None
+                file.close()
+
+    def _move(self) -> None:
+        for path, older in reversed([*itertools.pairwise(self._paths)]):
+            with contextlib.suppress(FileNotFoundError):
+                path.replace(older)
+
+
 class _Sinks:
     """The last processor: writes the JSON line to the file and returns the text for standard
     error."""
 
-    def __init__(self, process: str, file: TextIO | None) -> None:
+    def __init__(self, process: str, file: _EventFile | None) -> None:
         import structlog
 
         self.process = process

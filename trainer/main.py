@@ -88,7 +88,9 @@ def _check(config: Config) -> None:
 
 def _train(run: Run, request: StopRequest) -> int:
     request.grace = run.config.operation.grace_seconds
-    logs.configure("trainer", run.config.operation.log_level, folder=run.path / runfolder.LOGS)
+    operation = run.config.operation
+    folder = run.path / runfolder.LOGS
+    logs.configure("trainer", operation.log_level, folder=folder, most=operation.event_bytes)
     structlog.contextvars.bind_contextvars(run=run.name)
     rank = int(os.environ.get("RANK", "0"))
     processes = int(os.environ.get("WORLD_SIZE", "1"))

@@ -131,6 +131,8 @@ class Operation(Section):
     report_to: tuple[Literal["wandb", "trackio", "mlflow", "tensorboard"], ...] = ()
     # a log's live part is closed above so many bytes; 0: never
     log_part_bytes: Count = 16_000_000
+    # logs/ keeps the last so many bytes of what each process says; 0: all
+    event_bytes: Count = 64_000_000
     trace_bytes: Count = 64_000_000  # traces/ keeps at most so many bytes; 0: no traces
     trace_every: AtLeastOne = 10  # steps between traced ones
     threads: Count = 0  # torch threads; 0: torch's own choice

@@ -8,12 +8,15 @@ import shutil
 from pathlib import Path
 
 import pytest
+from structlog import get_logger
 
+from rods.buffers.run.runfolder import LOGS
 from rods.console.events import Events, event_line
 from rods.console.main import run as rods
 from rods.console.output import json_bytes
 from rods.evaluation.heldout import compare
 from rods.family.page.server import Registry
+from rods.logs import configure
 from tests.console.test_verbs import said_json
 
 
@@ -93,3 +96,17 @@ def test_a_follower_of_events_sees_each_once(run_copy: Path) -> None:
     file.write_text('{"event": "anew"}\n')  # another file
     assert [event["event"] for event in events.poll()] == ["anew"]
     assert events.poll() == []
+
+
+def test_a_follower_of_events_sees_each_once_while_files_are_closed(tmp_path: Path) -> None:
+    configure("daemon", folder=tmp_path / LOGS, most=8_000)
+    events = Events(tmp_path)
+    seen = []
+    for number in range(300):
+        get_logger().info("considered", number=number)
+        if number % 5 == 0:
+            seen += [event["number"] for event in events.poll()]
+    seen += [event["number"] for event in events.poll()]
+    assert seen == [*range(300)] and len([*(tmp_path / LOGS).iterdir()]) == 4
+    anew = [event["number"] for event in Events(tmp_path).poll()]
+    assert anew == [*range(300 - len(anew), 300)] and len(anew) > 20

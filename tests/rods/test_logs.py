@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import orjson
@@ -63,3 +65,61 @@ def test_what_an_event_says_stays_what_it_is(tmp_path: Path) -> None:
         ["a", "b"],
         None,
     )
+
+
+def said(folder: Path, process: str = "daemon") -> list[int]:
+    """The numbers of the events that are kept, oldest first."""
+    files = sorted(folder.glob(f"{process}.[0-9].jsonl"), reverse=True)
+    lines = [
+        line
+        for file in [*files, folder / f"{process}.jsonl"]
+        if file.exists()
+        for line in file.read_bytes().splitlines()
+    ]
+    return [orjson.loads(line)["number"] for line in lines]
+
+
+@pytest.mark.parametrize(("most", "files"), [(40_000, 4), (0, 1)])
+def test_of_what_a_process_says_the_last_bytes_are_kept(
+    tmp_path: Path, most: int, files: int
+) -> None:
+    logs.configure("daemon", folder=tmp_path, most=most)
+    log = structlog.get_logger()
+    for number in range(2_000):
+        log.info("considered", number=number)
+        taken = sum(file.stat().st_size for file in tmp_path.iterdir())
+        assert not most or taken < most + 4 * 200
+    kept = said(tmp_path)
+    assert kept == [*range(2_000 - len(kept), 2_000)]
+    assert len(kept) > 150 if most else len(kept) == 2_000
+    assert len([*tmp_path.iterdir()]) in (files, files - 1)
+
+
+def test_processes_and_threads_of_one_name_lose_no_event_of_each_other(tmp_path: Path) -> None:
+    first, second = (logs._EventFile(tmp_path, "trainer", 20_000) for _ in range(2))
+
+    def say(numbers: range) -> None:
+        for number in numbers:
+            (first, second)[number % 2].write(f'{{"number": {10_000 + number}}}\n')
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(say, (range(at, 800, 8) for at in range(8))))
+    assert len(set(said(tmp_path, "trainer"))) == 800
+    assert len([*tmp_path.iterdir()]) > 2
+
+
+def test_a_disk_that_is_full_while_a_file_is_closed_ends_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logs.configure("daemon", folder=tmp_path, most=4_000)
+    log = structlog.get_logger()
+
+    def full(*arguments: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(logs, "descriptor_of", full)
+        for number in range(100):
+            log.info("considered", number=number)
+    log.info("considered", number=100)
+    assert said(tmp_path)[-1] == 100

@@ -15,7 +15,7 @@ from typing import Any, cast
 import pytest
 
 from bench.fixtures.llm_stub import Script, Stub
-from rods.asking import AnswerForm, Unreadable, _words, one_of
+from rods.asking import AnswerForm, Unreadable, one_of, words
 from rods.calls import Call
 from rods.config import Operation, PipelineSettings
 from rods.daemon.authors.llm.forming import PartialTask, _verified
@@ -224,9 +224,10 @@ FORM = AnswerForm({"verdict": one_of("right", "wrong"), "why": {"type": "string"
 )
 def test_a_quote_is_known_in_whatever_form_it_was_forged(judged: str, quote: str) -> None:
     with pytest.raises(Unreadable):
-        FORM.read(quote, constrained=False, judged=judged)
-    assert FORM.read(quote, constrained=False, judged='{"verdict": "wrong"}')["verdict"] == "right"
-    assert FORM.read(quote, constrained=False)["verdict"] == "right"
+        replace(FORM, judged=words(judged)).read(quote, constrained=False)
+    for other in ("", '{"verdict": "wrong"}'):
+        form = replace(FORM, judged=words(other))
+        assert form.read(quote, constrained=False)["verdict"] == "right"
 
 
 def test_the_questions_themselves_forge_no_answer() -> None:
@@ -237,4 +238,4 @@ def test_the_questions_themselves_forge_no_answer() -> None:
         parts = [text for part, text in sections.items() if part not in ("tagged", "constrained")]
         choices = {key: one_of() for key in (*FORGED[name], *HELD[name])}
         for answer in answers:
-            assert not AnswerForm(choices)._repeats(answer, _words(" ".join(parts)))
+            assert not AnswerForm(choices, judged=words(" ".join(parts)))._quoted(answer)
