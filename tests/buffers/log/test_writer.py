@@ -285,12 +285,15 @@ def test_what_a_failed_fsync_has_lost_is_never_acknowledged(
 def test_a_disk_that_keeps_failing_stops_the_writer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    writer = write_steps(tmp_path / "x.jsonl", 1)
+    path = tmp_path / "x.jsonl"
+    writer = write_steps(path, 1)
+    kept = path.read_bytes()
 
     def failing(descriptor: int) -> None:
         raise OSError(errno.EIO, "Input/output error")
 
     ends_with(writer, failing, monkeypatch)
+    assert path.read_bytes().startswith(kept)
 
 
 def test_an_interrupt_inside_a_write_does_not_let_the_writer_go_on(

@@ -1,8 +1,9 @@
-"""What an evaluation has to hold against a stub: it goes on behind kills, and a broken endpoint is
-nobody's failure."""
+"""What an evaluation has to hold against a stub: it goes on behind kills, and a broken endpoint or
+a worker that lies is nobody's failure."""
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import subprocess
 import sys
@@ -13,10 +14,13 @@ from typing import Any
 import pytest
 
 from bench.fixtures.llm_stub import Script, Stub
+from rods.episode.drivers import Job, run_episode
+from rods.episode.engine import NeedText, Reply
 from rods.family.benchmarks.folder import EPISODES, episodes
 from rods.family.benchmarks.main import run
 from tests import dying
 from tests.family.benchmarks.bfcl.runs import ROOT, evaluate
+from tests.family.benchmarks.lying_worker import OVERRUN
 
 
 def killed_at(least: int, *told: object) -> int:
@@ -77,3 +81,14 @@ def leaves_out_what_an_endpoint_breaks(
     assert evaluate("report", folder)["episodes"] == 0
     stub.use(Script(answer=script.answer))
     assert evaluate(*given)["complete"]
+
+
+def ends_as_its_worker_lies(job: Job, said: str, how: str) -> None:
+    """The episode of a policy that keeps saying `said`. Nonsense, and what the machine refuses, are
+    nobody's failure; what a text or a call overruns is the policy's."""
+
+    async def reply(need: NeedText) -> Reply:
+        return Reply(said)
+
+    trace = asyncio.run(run_episode(job, reply))
+    assert trace.end == ("step_limit" if how in OVERRUN else "infrastructure")

@@ -67,13 +67,14 @@ def test_when_too_many_hang_the_rest_fails_at_once(
 def test_in_the_main_thread_an_alarm_ends_what_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_HANGING", 3)
     alarm = Alarm(0.05)
+    swallowed: list[Exception] = []
 
     def stubborn() -> None:
         try:
             while True:
                 time.sleep(60)
-        except Exception:  # noqa: BLE001 - as an environment would
-            pass
+        except Exception as error:  # noqa: BLE001 - as an environment would
+            swallowed.append(error)
 
     def computing() -> None:
         while True:
@@ -82,6 +83,7 @@ def test_in_the_main_thread_an_alarm_ends_what_hangs(monkeypatch: pytest.MonkeyP
     for hangs in (threading.Event().wait, stubborn, computing):
         with pytest.raises(InfrastructureError, match=r"within 0.05 s.*sandbox"), alarm.within():
             hangs()
+    assert swallowed == []  # it was no Exception that ended the environment
     with pytest.raises(InfrastructureError, match="3 calls have never come back"), alarm.within():
         pytest.fail("it is not tried again")
     quick = Alarm(1.0)

@@ -33,14 +33,14 @@ from rods.family.benchmarks.acebench.conversation import TEXT, Talk, World
 from rods.family.benchmarks.contract import check_data
 from rods.family.benchmarks.folder import Episode, Settings, cards
 from rods.family.benchmarks.guard import guarded
-from rods.family.benchmarks.workers import worker as own_worker
 from rods.tasks import AnyTask
 from tests.family.benchmarks.bfcl.runs import evaluate
 from tests.family.benchmarks.disturbed import (
+    ends_as_its_worker_lies,
     goes_on_behind_kills,
     leaves_out_what_an_endpoint_breaks,
 )
-from tests.family.benchmarks.lying_worker import BROKEN, NONSENSE, OVERRUN
+from tests.family.benchmarks.lying_worker import BROKEN, LIES
 
 PLAYER = "bench.fixtures.eval_policy:answer"
 PART = ("--benchmark", "acebench", "--model", "acebench", "--user-model", "customer")
@@ -175,30 +175,19 @@ def test_a_worker_that_is_killed_is_nobody_s_failure(benchmark: AceBench) -> Non
     worker.close()
 
 
-@pytest.fixture(scope="module")
-def lying() -> Iterator[Worker]:
-    worker = own_worker("tests.family.benchmarks.lying_worker:answer")
-    yield worker
-    worker.close()
-
-
 @pytest.mark.few(5, others="slow")
-@pytest.mark.parametrize("how", [*NONSENSE, *BROKEN, *OVERRUN])
+@pytest.mark.parametrize("how", LIES)
 def test_what_a_worker_says_instead_of_an_answer_ends_that_episode_alone(
     benchmark: AceBench, lying: Worker, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nonsense, and what the machine refuses, are nobody's failure; what a text overruns is the
     policy's."""
+    task = item(benchmark, "agent_multi_step_0")  # which the package's own worker reads
     monkeypatch.setattr(AceBench, "worker", lying)
     made: Any = benchmark.maker(Settings({}, part="all"))
-    job = made.job(item(benchmark, "agent_multi_step_0"))
+    job = made.job(task)
     job.own.item = how
-
-    async def reply(need: NeedText) -> Reply:
-        return Reply("I cannot do that.")
-
-    trace = asyncio.run(run_episode(job, reply))
-    assert trace.end == ("step_limit" if how in OVERRUN else "infrastructure")
+    ends_as_its_worker_lies(job, "I cannot do that.", how)
     if how in BROKEN[:3]:
         result = {"policy": [], "user": [], "over": False}
         with pytest.raises(InfrastructureError):

@@ -46,7 +46,6 @@ from rods.family.benchmarks.guard import guarded
 from rods.family.benchmarks.tau2 import package
 from rods.family.benchmarks.tau2.benchmark import TalkMaker, Tau2
 from rods.family.benchmarks.tau2.conversation import World
-from rods.family.benchmarks.workers import worker as own_worker
 from rods.llm import Completion, Request
 from rods.llm.records import ToolCall
 from rods.tasks import AnyTask
@@ -54,10 +53,11 @@ from rods.worlds.bfcl.world import Bfcl
 from tests.buffers.world import make_run
 from tests.family.benchmarks.bfcl.runs import evaluate
 from tests.family.benchmarks.disturbed import (
+    ends_as_its_worker_lies,
     goes_on_behind_kills,
     leaves_out_what_an_endpoint_breaks,
 )
-from tests.family.benchmarks.lying_worker import BROKEN, NONSENSE, OVERRUN
+from tests.family.benchmarks.lying_worker import BROKEN, LIES
 from tests.family.benchmarks.policies import earned, nothing
 
 PLAYER = "bench.fixtures.tau2_player:answer"
@@ -428,15 +428,8 @@ def test_a_worker_that_is_killed_is_nobody_s_failure(
     worker.close()
 
 
-@pytest.fixture(scope="module")
-def lying() -> Iterator[Worker]:
-    worker = own_worker("tests.family.benchmarks.lying_worker:answer")
-    yield worker
-    worker.close()
-
-
 @pytest.mark.few(5, others="slow")
-@pytest.mark.parametrize("how", [*NONSENSE, *BROKEN, *OVERRUN])
+@pytest.mark.parametrize("how", LIES)
 def test_what_a_worker_says_instead_of_an_answer_ends_that_conversation_alone(
     benchmark: Tau2, lying: Worker, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -446,12 +439,7 @@ def test_what_a_worker_says_instead_of_an_answer_ends_that_conversation_alone(
     job = maker(benchmark).job(item(benchmark))
     job = replace(job, user=lambda persona, said: STOP if said else "Hello.")
     job.own.item = how  # type: ignore[attr-defined]
-
-    async def reply(need: NeedText) -> Reply:
-        return Reply(reply_text(None, [("get_order_details", "{}")]))
-
-    trace = asyncio.run(run_episode(job, reply))
-    assert trace.end == ("step_limit" if how in OVERRUN else "infrastructure")
+    ends_as_its_worker_lies(job, reply_text(None, [("get_order_details", "{}")]), how)
     if how in BROKEN[:3]:
         monkeypatch.setattr("rods.family.benchmarks.tau2.benchmark.worker", lambda: lying)
         task = replace(item(benchmark), provenance={"kind": "retail", "item": how}, id="")
