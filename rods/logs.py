@@ -7,14 +7,12 @@ What endpoints, worlds and task files say may stand in an event: control charact
 texts are cut."""
 
 import contextlib
-import fcntl
 import itertools
 import logging
 import os
 import sys
-import threading
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import orjson
 
@@ -42,10 +40,10 @@ def configure(
     import structlog  # late, as in Logger
 
     remember_environment()
-    file = None
+    files = None
     if folder is not None:
         folder.mkdir(exist_ok=True)
-        file = _EventFile(folder, process, most)
+        files = _EventFiles(folder, process, most)
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
@@ -53,7 +51,7 @@ def configure(
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
             _harmless,
-            _Sinks(process, file),
+            _Sinks(process, files),
         ],
         logger_factory=lambda *_: _StandardError(),
         cache_logger_on_first_use=False,
@@ -117,54 +115,40 @@ class _StandardError:
     debug = info = warning = error = critical = exception = msg
 
 
-class _EventFile:
-    """The file that grows, which other processes of that name may write, too."""
+class _EventFiles:
+    """The file that grows, which other processes of that name may write, too, and closed ones. It
+    is opened for each event: whoever closes it tells nobody."""
 
     def __init__(self, folder: Path, process: str, most: int) -> None:
         self._paths = [folder / f"{process}{part}.jsonl" for part in ("", ".1", ".2", ".3")]
         self._most = most
-        # a handler of signals may have something to say meanwhile
-        self._lock = threading.RLock()
-        self._file: TextIO | None = self._opened()
+        self.write("")
 
-    def _opened(self) -> TextIO:
+    def write(self, text: str) -> None:
         descriptor = descriptor_of(self._paths[0], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-        return os.fdopen(descriptor, "a", encoding="utf-8", buffering=1)
-
-    def write(self, line: str) -> None:
-        with self._lock:
-            file = self._file = self._file or self._opened()
-            file.write(line)
-            written = os.fstat(file.fileno())
-            if 0 < self._most < FILES * written.st_size:
-                fcntl.flock(file, fcntl.LOCK_EX)
-                # else another process has moved it
-                if os.path.samestat(written, self._paths[0].stat()):
-                    self._move()
-                self._file = None
-                file.close()
-
-    def _move(self) -> None:
-        for path, older in reversed([*itertools.pairwise(self._paths)]):
-            with contextlib.suppress(FileNotFoundError):
-                path.replace(older)
+        with os.fdopen(descriptor, "a", encoding="utf-8") as file:
+            file.write(text)
+        if 0 < self._most < FILES * self._paths[0].stat().st_size:
+            for path, older in reversed([*itertools.pairwise(self._paths)]):
+                with contextlib.suppress(FileNotFoundError):
+                    path.replace(older)
 
 
 class _Sinks:
     """The last processor: writes the JSON line to the file and returns the text for standard
     error."""
 
-    def __init__(self, process: str, file: _EventFile | None) -> None:
+    def __init__(self, process: str, files: _EventFiles | None) -> None:
         import structlog
 
         self.process = process
-        self.file = file
+        self.files = files
         self.console = structlog.dev.ConsoleRenderer() if sys.stderr.isatty() else None
 
     def __call__(self, logger: Any, name: str, event: Any) -> str:
         line = orjson.dumps({"process": self.process, **event}, default=str).decode()
-        if self.file is not None:
+        if self.files is not None:
             # a full disk stops the run's logs, which say so; this one stops
             with contextlib.suppress(OSError):
-                self.file.write(line + "\n")
+                self.files.write(line + "\n")
         return str(self.console(logger, name, event)) if self.console else line
