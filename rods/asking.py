@@ -137,11 +137,10 @@ class AnswerForm:
             inner: list[Any] = []
             for value in level:
                 named = isinstance(value, dict) and value.keys() & self.fields.keys()
-                if named and (depth or not alone) and self._quoted(value):
-                    fault = Unreadable(REPEATED)
-                    continue
                 if named:
                     try:
+                        if (depth or not alone) and self._quoted(value):
+                            raise Unreadable(REPEATED)
                         answer = self._checked(value)
                         answers[canonical(without(answer, "reason"))] = answer
                     except Unreadable as unreadable:
