@@ -7,7 +7,8 @@ import json
 import re
 from typing import Any
 
-from rods.daemon.stand_ins.model import Asked, read, written
+from rods.daemon.stand_ins.model import read, written
+from rods.daemon.stand_ins.roles import Asked
 
 PASSED = {
     **dict.fromkeys(("alignment", "consistency", "coherence", "naturalness", "structure"), "pass"),
