@@ -1,6 +1,7 @@
 """A world as a program (003 eq. 4): one file with imports, state, the environment, and a function
 for each tool and check, whoever writes its parts; and the plan of one whose parts models write."""
 
+import ast
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import field
@@ -9,6 +10,7 @@ from pathlib import Path
 from rods.canonical import frozen
 from rods.environments import addressed
 from rods.files import read_toml
+from rods.syntax import parse
 
 HEAD, FOOT = read_toml(Path(__file__).with_suffix(".toml")).values()
 _IMPORTS = r"(?:(?:from|import) .*\n)*"
@@ -72,8 +74,9 @@ class WorldPlan:
 
     @property
     def documentation(self) -> str:
-        """What the policy is told of the world: its topic and its rules."""
-        return "\n".join([self.topic, *(f"- {rule}" for rule in self.rules)])
+        """What the policy is told of the world: its topic, its tables and its rules."""
+        tables = (f"- {name}: {about}" for name, about in self.tables.items())
+        return "\n".join([self.topic, *tables, *(f"- {rule}" for rule in self.rules)])
 
 
 @frozen
@@ -85,6 +88,15 @@ class WorldProgram:
     state: str = ""
     tools: Mapping[str, str] = field(default_factory=dict)
     checks: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def classes(self) -> str:
+        """The source of the state without its rules: for whoever needs to know what there is."""
+        lines = self.state.splitlines(keepends=True)
+        for node in reversed(parse(self.state).body):
+            if isinstance(node, ast.FunctionDef) and node.name == RULES:
+                del lines[node.lineno - 1 : node.end_lineno]
+        return "".join(lines).strip() + "\n"
 
     def source(self) -> str:
         """The whole file (003 eq. 4)."""

@@ -9,7 +9,7 @@ import keyword
 import re
 import tempfile
 import textwrap
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -43,6 +43,7 @@ ENTRIES = 200  # of one table, at most
 # no tool is called so: of a file's own, and what may be imported
 NAMES_TAKEN = {"environment", *(name for names in ALLOWED.values() for name in names)}
 VARIED = 60  # states of each example of a broken rule that the rules are tried on
+TOOL_TOKENS = 512  # of each tool beside the first that one answer holds
 SHOWN = 8  # faults that a model is told at a time
 
 
@@ -72,6 +73,7 @@ async def build(authors: CachedQuestioner, topic: str, sandbox: Sandbox) -> Buil
         plan = await _plan(authors, topic)
     except Unanswered as unanswered:
         raise Dropped("world", [control_of(unanswered)], [unanswered.why]) from None
+    authors.tell(topic, f"{len(plan.tools)} tools and {len(plan.rules)} rules planned")
     return await corrected(authors, BuiltWorld(WorldProgram(plan), ()), {STATE_PART: ""}, sandbox)
 
 
@@ -91,14 +93,18 @@ async def corrected(
                 program, states = await _stated(
                     authors, program, problems[STATE_PART], sandbox, number
                 )
-            asked = {
-                tool.name: _tool(authors, program, tool, problems.get(tool.name, ""), number)
-                for tool in program.plan.tools
-                if tool.name not in program.tools or tool.name in problems
-            }
-            written = zip(asked, await together([*asked.values()]), strict=True)
-            program = replace(program, tools={**program.tools, **dict(written)})
+            fresh = [tool for tool in program.plan.tools if tool.name not in program.tools]
+            again = [tool for tool in program.plan.tools if tool.name in problems]
+            parts = [*_groups(authors, fresh), *_groups(authors, again)]
+            written = await together(
+                [_tools(authors, program, part, problems, number) for part in parts]
+            )
+            tools = {name: code for part in written for name, code in part.items()}
+            program = replace(program, tools={**program.tools, **tools})
+            authors.tell(program.plan.topic, f"{len(tools)} tools written, controls begin")
             report = await asyncio.to_thread(_controlled, program, states, sandbox)
+            found = f"{len(report.faults)} faults found" if report.faults else "controls passed"
+            authors.tell(program.plan.topic, found)
             if report.ok:
                 return BuiltWorld(program, tuple(states))
             problems = parts_at_fault(program, report.faults, blamed)
@@ -129,11 +135,11 @@ async def write_state(
         try:
             await asyncio.to_thread(environments.load(place).reset, state)
         except ValueError as error:
-            raise Unreadable(f"the world refuses this state: {error}") from None
+            raise Unreadable(f"the world refuses this state: {unplaced(error)}") from None
 
     fields = {
         "documentation": program.plan.documentation,
-        "state": program.state,
+        "state": program.classes,
         "number": str(number),
     }
     question = Question(
@@ -178,6 +184,11 @@ def control_of(unanswered: Unanswered) -> str:
     return name if colon and name.isidentifier() else "unanswered"
 
 
+def unplaced(error: Exception) -> str:
+    """What an error says, without the folder of this machine in which a world was tried."""
+    return re.sub(r"[^\s'\"]*/(?=world\.py)", "", str(error))
+
+
 def code_of(text: str) -> str:
     """The program in an answer: without a fence around it, and without what no later part of a file
     may have. Raises Unreadable where it does not parse."""
@@ -192,6 +203,27 @@ def code_of(text: str) -> str:
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise Unreadable(f"syntax: it is no Python: {error}") from None
     return code
+
+
+def functions_in(text: str) -> dict[str, str]:
+    """The functions in an answer by name, each with the imports that stand beside it. Raises
+    Unreadable where something else stands there."""
+    code = code_of(text)
+    lines = code.splitlines()
+    body = parse(code).body
+    imports = [node for node in body if isinstance(node, (ast.Import, ast.ImportFrom))]
+    functions = [node for node in body if isinstance(node, ast.FunctionDef)]
+    if not functions or len(functions) + len(imports) < len(body):
+        raise Unreadable("signature: write functions alone, without class, call or example")
+    above = [*map(ast.unparse, imports)]
+    return {
+        node.name: "\n".join([*above, *lines[_first_line(node) - 1 : node.end_lineno], ""])
+        for node in functions
+    }
+
+
+def _first_line(function: ast.FunctionDef) -> int:
+    return min([function.lineno, *(node.lineno for node in function.decorator_list)])
 
 
 def the_function(
@@ -312,6 +344,7 @@ async def _stated(
             await write_state(authors, written, environments, place(state), at + 1)
             for at in range(STATES)
         ]
+    authors.tell(plan.topic, f"classes, rules and {STATES} states written")
     return written, states
 
 
@@ -369,7 +402,7 @@ def _try_rules(environments: Environments, place: str, broken: Sequence[JsonMapp
         world = environments.load(place)
         world.reset(None)
     except (BrokenEnvironment, ValueError) as error:
-        raise Unreadable(f"loads: {str(error)[-400:]}") from None
+        raise Unreadable(f"loads: {unplaced(error)[-400:]}") from None
     for example in broken:
         number = example["rule"]
         try:
@@ -377,7 +410,7 @@ def _try_rules(environments: Environments, place: str, broken: Sequence[JsonMapp
             answer = before.call(Call("becomes", {"state": example["state"]}))
             what = answer.text if answer.error else ""
         except (ValueError, BrokenEnvironment) as error:
-            what = str(error)
+            what = unplaced(error)
         if not re.search(rf"\brule {number}: ", what):
             why = f": {what[-300:]}" if what else ", and no rule is"
             raise Unreadable(f"rules: rule {number} is not found broken by its example{why}")
@@ -386,7 +419,7 @@ def _try_rules(environments: Environments, place: str, broken: Sequence[JsonMapp
                 world.reset(state)
             except BrokenEnvironment as error:
                 shown = compact(state)[:300]
-                raise Unreadable(f"rules: {str(error)[-300:]} in the state {shown}") from None
+                raise Unreadable(f"rules: {unplaced(error)[-300:]} in the state {shown}") from None
             except ValueError:
                 continue  # refused, by a rule or a type
 
@@ -412,35 +445,89 @@ def _variations(state: JsonMapping) -> list[JsonObject]:
     return [*whole, *parts[:: 1 + len(parts) // VARIED]]
 
 
-async def _tool(
+def _groups(
+    authors: CachedQuestioner, tools: Sequence[PlannedTool]
+) -> Iterator[Sequence[PlannedTool]]:
+    """The tools, as many at a time as are asked for at once, in parts of like size."""
+    parts = -(-len(tools) // authors.settings.writing.tools_at_once)
+    return (tools[at::parts] for at in range(parts))
+
+
+async def _tools(
     authors: CachedQuestioner,
     program: WorldProgram,
-    planned: PlannedTool,
-    problem: str,
+    tools: Sequence[PlannedTool],
+    problems: Mapping[str, str],
     number: int,
-) -> str:
-    fields = {
-        **_planned(program.plan),
-        "state": program.state,
-        "tool": str(planned),
-        "signature": f"{planned.name}({', '.join(('world: World', *planned.takes))})",
-        "reads": "changes nothing" if planned.reads else "changes the state whenever it succeeds",
-        "code": program.tools.get(planned.name, ""),
-        "problem": problem,
-    }
+) -> dict[str, str]:
+    """The functions of `tools` by name; those of an answer that cannot be used are asked for once
+    more, alone. Raises Unanswered."""
+    wanted = {tool.name: tool for tool in tools}
+    problems = {name: problem for name, problem in problems.items() if name in wanted}
+    codes = {name: program.tools[name] for name in wanted if name in program.tools}
+    written = dict[str, str]()
+    form = FORMS["world_tool"]
 
-    def read(answer: JsonMapping) -> str:
-        code = code_of(answer["code"])
-        imports, function = the_function(code, planned.name, tuple(planned.takes), program.state)
-        if not ast.get_docstring(function):
-            raise Unreadable("documents: it has no docstring, which is what assistants read")
-        lines = code.splitlines()[function.lineno - 1 : function.end_lineno]
-        return "".join(f"{line}\n" for line in [*map(ast.unparse, imports), *lines])
+    def read(answer: JsonMapping) -> tuple[dict[str, str], dict[str, str]]:
+        return _read_tools(answer["code"], wanted, program.state)
 
-    asked = Question(
-        "world_tool", fields, FORMS["world_tool"], read, sections=("mend",) if problem else ()
-    )
-    return await authors.ask(asked, program.plan.topic, number)
+    for _ in range(authors.settings.writing.tries):
+        given = {name: code for name, code in codes.items() if name in wanted}
+        fields = {
+            **_planned(program.plan),
+            "state": program.state,
+            "wanted": "\n".join(map(_asked_for, wanted.values())),
+            "code": "\n\n".join(given.values()),
+            "problem": "\n".join(problems.values()),
+        }
+        sections = ("mend",) if problems else ()
+        room = TOOL_TOKENS * (len(wanted) - 1)
+        asked = Question("world_tool", fields, form, read, sections=sections, parts=room)
+        usable, faults = await authors.ask(asked, program.plan.topic, number)
+        written |= usable
+        wanted = {name: tool for name, tool in wanted.items() if name in faults}
+        if not wanted:
+            return written
+        problems = {name: f"- {name}: {what}" for name, what in faults.items()}
+        codes = {}
+    raise Unanswered(next(iter(faults.values())), "", None)
+
+
+def _asked_for(tool: PlannedTool) -> str:
+    does = "changes nothing" if tool.reads else "changes the state whenever it succeeds"
+    return f"{tool.name}({', '.join(('world: World', *tool.takes))}), which {does}"
+
+
+def _read_tools(
+    texts: Sequence[str], wanted: Mapping[str, PlannedTool], before: str
+) -> tuple[dict[str, str], dict[str, str]]:
+    """The sources of those functions that can be used, and what is wrong with the others, by
+    name."""
+    sources = dict[str, str]()
+    faults = dict[str, str]()
+    usable = dict[str, str]()
+    unread = ""
+    for text in texts:
+        try:
+            sources |= functions_in(text)
+        except Unreadable as unreadable:
+            unread = str(unreadable)
+            meant = [name for name in wanted if re.search(rf"\bdef {name}\b", text)]
+            faults |= dict.fromkeys(meant, unread)
+    for name, tool in wanted.items():
+        if name not in sources:
+            others = ", ".join(sources) or "nothing"
+            missing = f"signature: write the one function {name}; what was given is {others}"
+            faults.setdefault(name, unread or missing)
+            continue
+        try:
+            _, function = the_function(sources[name], name, tuple(tool.takes), before)
+            if not ast.get_docstring(function):
+                raise Unreadable("documents: it has no docstring, which is what assistants read")
+            usable[name] = sources[name]
+        except Unreadable as unreadable:
+            faults[name] = str(unreadable)
+    return usable, without(faults, *usable)
 
 
 def _planned(plan: WorldPlan) -> dict[str, str]:
@@ -478,7 +565,7 @@ def _controlled(
                     Fault(
                         f"{report.faults[0].where}:{program.lines()[tool.name][0]}",
                         "",
-                        str(error)[-400:],
+                        unplaced(error)[-400:],
                         "correct it",
                         "loads",
                     )

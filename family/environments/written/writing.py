@@ -195,9 +195,11 @@ async def write_world(
                 "corrected": len(problems),
             }
             place = placed(world.program.source(), Path(scratch))
+            # the states that the world was controlled in come first
+            begins = [*world.states, *[None] * request.scenarios][: request.scenarios]
             scenarios = await attempts(
-                write_scenario(authors, world.program, environments, place, at)
-                for at in range(request.scenarios)
+                write_scenario(authors, world.program, environments, place, at, load, state)
+                for at, state in enumerate(begins)
             )
             missed = list[tuple[WrittenScenario, NearMiss]]()
 
@@ -211,7 +213,9 @@ async def write_world(
 
                 async def witnessed(scenario: WrittenScenario) -> DoneScenario | None:
                     try:
-                        return await find_witness(authors, program, environment, scenario)
+                        return await find_witness(
+                            authors, program, environment, scenario, last=last
+                        )
                     except NearMiss as miss:
                         if last:
                             raise
@@ -222,16 +226,19 @@ async def write_world(
 
             done = await play(scenarios)
             other = await attempts(
-                with_other_checks(authors, world.program, scenario, miss)
+                with_other_checks(authors, world.program, scenario, miss, load)
                 for scenario, miss in missed
             )
             if other:
                 done += await play(other, last=True)
             done.sort(key=lambda scenario: scenario.written.number)
+        written.facts["tokens"] = authors.record.tokens_of[topic]
         written.name, written.tasks = await asyncio.to_thread(in_folder, world, done)
     except Dropped as given_up:
         written.reasons = given_up.reasons
         record(given_up)
+    ended = written.name or f"dropped: {', '.join(written.reasons)}"
+    authors.tell(topic, f"{ended}, {len(written.tasks)} tasks")
     authors.record.append(
         "finished",
         key=key,

@@ -196,7 +196,7 @@ def test_checks_that_change_the_state_never_end_or_always_hold_are_dropped_by_na
             "builtins": 2,  # opens a file, climbs to all classes
             "pure_checks": 1,
             "errors": 1,  # never ends
-            "always_true": 1,
+            "true_at_start": 1,
         }
     )
 
@@ -209,3 +209,20 @@ def test_an_endpoint_that_is_gone_stops_the_writing_and_drops_nothing(tmp_path: 
         with pytest.raises(RodsError):
             write_worlds(tmp_path, config=file, topics=tmp_path / "topics.txt")
     assert {each["kind"] for each in recorded(tmp_path)} <= {"usage"}
+
+
+@pytest.mark.needs("sandbox")
+def test_a_world_with_six_scenarios_costs_a_hundred_thousand_tokens_at_most(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "topics.txt").write_text(TOPIC)
+    with Stub(Script(answer="bench.fixtures.llm_stub.writers:answer")) as stub:
+        config = configured(tmp_path, stub, "rounds = 0")
+        topics = tmp_path / "topics.txt"
+        assert write_worlds(tmp_path, config=config, topics=topics, scenarios=6) == 0
+    (finished,) = [each for each in recorded(tmp_path) if each["kind"] == "finished"]
+    assert finished["facts"]["tools"] >= 16 and len(finished["tasks"]) == 6
+    assert 20_000 < finished["facts"]["tokens"] <= 100_000
+    told = capsys.readouterr().err
+    assert "rules planned" in told and "controls passed" in told
+    assert f"6 tasks ({len([one for one in recorded(tmp_path) if one['kind'] == 'usage'])} " in told
