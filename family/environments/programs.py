@@ -1,7 +1,6 @@
 """A world as a program (003 eq. 4): one file with imports, state, the environment, and a function
 for each tool and check, whoever writes its parts; and the plan of one whose parts models write."""
 
-import ast
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import field
@@ -10,7 +9,6 @@ from pathlib import Path
 from rods.canonical import frozen
 from rods.environments import addressed
 from rods.files import read_toml
-from rods.syntax import parse
 
 HEAD, FOOT = read_toml(Path(__file__).with_suffix(".toml")).values()
 _IMPORTS = r"(?:(?:from|import) .*\n)*"
@@ -91,12 +89,8 @@ class WorldProgram:
 
     @property
     def classes(self) -> str:
-        """The source of the state without its rules: for whoever needs to know what there is."""
-        lines = self.state.splitlines(keepends=True)
-        for node in reversed(parse(self.state).body):
-            if isinstance(node, ast.FunctionDef) and node.name == RULES:
-                del lines[node.lineno - 1 : node.end_lineno]
-        return "".join(lines).strip() + "\n"
+        """The source of the state before its rules: for whoever needs to know what there is."""
+        return self.state.partition(f"def {RULES}(")[0]
 
     def source(self) -> str:
         """The whole file (003 eq. 4)."""

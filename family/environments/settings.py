@@ -14,7 +14,7 @@ class Writing(Section):
     worlds: AtLeastOne = 8  # in the making at a time
     fewest_tools: int = Field(8, ge=2)  # of a world
     most_tools: int = Field(24, ge=2)  # of a world
-    tools_at_once: AtLeastOne = 6  # asked for with one question, at most
+    tools_at_once: AtLeastOne = 8  # asked for with one question, at most
     tries: AtLeastOne = 3  # times one question is asked until its answer can be read
     # times that a world goes back to its model with what its controls found
     corrections: Count = 3

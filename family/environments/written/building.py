@@ -18,6 +18,7 @@ from rods.calls import Call
 from rods.canonical import JsonMapping, JsonObject, frozen, keyed_random, without
 from rods.config import Sandbox
 from rods.daemon.authors.llm.showing import compact
+from rods.environments.base import Environment
 from rods.environments.loading import Environments
 from rods.errors import BrokenEnvironment
 from rods.family.environments.checking.worlds import (
@@ -122,18 +123,13 @@ async def corrected(
 
 
 async def write_state(
-    authors: CachedQuestioner,
-    program: WorldProgram,
-    environments: Environments,
-    place: str,
-    number: int,
+    authors: CachedQuestioner, program: WorldProgram, environment: Environment, number: int
 ) -> JsonObject:
-    """State `number` of a world that is loaded as `place` (003 eq. 8), legal in it. Raises
-    Unanswered."""
+    """State `number` of a world (003 eq. 8), legal in its `environment`. Raises Unanswered."""
 
     async def legal(state: JsonObject) -> None:
         try:
-            await asyncio.to_thread(environments.load(place).reset, state)
+            await asyncio.to_thread(environment.reset, state)
         except ValueError as error:
             raise Unreadable(f"the world refuses this state: {unplaced(error)}") from None
 
@@ -209,21 +205,16 @@ def functions_in(text: str) -> dict[str, str]:
     """The functions in an answer by name, each with the imports that stand beside it. Raises
     Unreadable where something else stands there."""
     code = code_of(text)
-    lines = code.splitlines()
     body = parse(code).body
-    imports = [node for node in body if isinstance(node, (ast.Import, ast.ImportFrom))]
+    imports = [ast.unparse(node) for node in body if isinstance(node, (ast.Import, ast.ImportFrom))]
     functions = [node for node in body if isinstance(node, ast.FunctionDef)]
     if not functions or len(functions) + len(imports) < len(body):
         raise Unreadable("signature: write functions alone, without class, call or example")
-    above = [*map(ast.unparse, imports)]
+    lines = code.splitlines()
     return {
-        node.name: "\n".join([*above, *lines[_first_line(node) - 1 : node.end_lineno], ""])
+        node.name: "\n".join([*imports, *lines[node.lineno - 1 : node.end_lineno], ""])
         for node in functions
     }
-
-
-def _first_line(function: ast.FunctionDef) -> int:
-    return min([function.lineno, *(node.lineno for node in function.decorator_list)])
 
 
 def the_function(
@@ -236,23 +227,13 @@ def the_function(
     imports = [node for node in whole if isinstance(node, (ast.Import, ast.ImportFrom))]
     body = [node for node in whole if node not in imports]
     if len(body) != 1 or not isinstance(body[0], ast.FunctionDef) or body[0].name != name:
-        raise Unreadable(
-            f"signature: write the one function {name}, without decorator, class or example"
-        )
+        raise Unreadable(f"signature: write the one function {name}, without class or example")
     function = body[0]
     parameters = body[0].args
     taken = [*parameters.posonlyargs, *parameters.args, *parameters.kwonlyargs]
     names = [parameter.arg for parameter in taken]
-    if (
-        function.decorator_list
-        or parameters.vararg
-        or parameters.kwarg
-        or names[1:] != list(takes)
-        or not names
-    ):
-        raise Unreadable(
-            f"signature: it was to be {name}({', '.join(('world: World', *takes))}), undecorated"
-        )
+    if parameters.vararg or parameters.kwarg or names[1:] != list(takes) or not names:
+        raise Unreadable(f"signature: it was to be {name}({', '.join(('world: World', *takes))})")
     if any(parameter.annotation is None for parameter in taken[1:]) or not function.returns:
         raise Unreadable("signature: give every parameter and the result a type")
     if faults := fault_text(before, code):
@@ -340,10 +321,8 @@ async def _stated(
         asked = Question("world_state", fields, FORMS["world_state"], read, holds, sections)
         state, _ = await authors.ask(asked, plan.topic, number)
         written = replace(program, state=state)
-        states = [
-            await write_state(authors, written, environments, place(state), at + 1)
-            for at in range(STATES)
-        ]
+        environment = environments.load(place(state))
+        states = [await write_state(authors, written, environment, at + 1) for at in range(STATES)]
     authors.tell(plan.topic, f"classes, rules and {STATES} states written")
     return written, states
 
@@ -460,74 +439,41 @@ async def _tools(
     problems: Mapping[str, str],
     number: int,
 ) -> dict[str, str]:
-    """The functions of `tools` by name; those of an answer that cannot be used are asked for once
-    more, alone. Raises Unanswered."""
-    wanted = {tool.name: tool for tool in tools}
-    problems = {name: problem for name, problem in problems.items() if name in wanted}
-    codes = {name: program.tools[name] for name in wanted if name in program.tools}
-    written = dict[str, str]()
-    form = FORMS["world_tool"]
+    """The functions of `tools` by name. Raises Unanswered."""
+    told = [problems[tool.name] for tool in tools if tool.name in problems]
+    fields = {
+        **_planned(program.plan),
+        "state": program.state,
+        "wanted": "\n".join(map(_asked_for, tools)),
+        "code": "\n\n".join(program.tools.get(tool.name, "") for tool in tools),
+        "problem": "\n".join(told),
+    }
 
-    def read(answer: JsonMapping) -> tuple[dict[str, str], dict[str, str]]:
-        return _read_tools(answer["code"], wanted, program.state)
+    def read(answer: JsonMapping) -> dict[str, str]:
+        given = {name: code for text in answer["code"] for name, code in functions_in(text).items()}
+        for tool in tools:
+            function = the_function(
+                given.get(tool.name, ""), tool.name, tuple(tool.takes), program.state
+            )[1]
+            if not ast.get_docstring(function):
+                what = "has no docstring, which is what assistants read"
+                raise Unreadable(f"documents: {tool.name} {what}")
+        return {tool.name: given[tool.name] for tool in tools}
 
-    for _ in range(authors.settings.writing.tries):
-        given = {name: code for name, code in codes.items() if name in wanted}
-        fields = {
-            **_planned(program.plan),
-            "state": program.state,
-            "wanted": "\n".join(map(_asked_for, wanted.values())),
-            "code": "\n\n".join(given.values()),
-            "problem": "\n".join(problems.values()),
-        }
-        sections = ("mend",) if problems else ()
-        room = TOOL_TOKENS * (len(wanted) - 1)
-        asked = Question("world_tool", fields, form, read, sections=sections, parts=room)
-        usable, faults = await authors.ask(asked, program.plan.topic, number)
-        written |= usable
-        wanted = {name: tool for name, tool in wanted.items() if name in faults}
-        if not wanted:
-            return written
-        problems = {name: f"- {name}: {what}" for name, what in faults.items()}
-        codes = {}
-    raise Unanswered(next(iter(faults.values())), "", None)
+    asked = Question(
+        "world_tool",
+        fields,
+        FORMS["world_tool"],
+        read,
+        sections=("mend",) if told else (),
+        parts=TOOL_TOKENS * (len(tools) - 1),
+    )
+    return await authors.ask(asked, program.plan.topic, number)
 
 
 def _asked_for(tool: PlannedTool) -> str:
     does = "changes nothing" if tool.reads else "changes the state whenever it succeeds"
     return f"{tool.name}({', '.join(('world: World', *tool.takes))}), which {does}"
-
-
-def _read_tools(
-    texts: Sequence[str], wanted: Mapping[str, PlannedTool], before: str
-) -> tuple[dict[str, str], dict[str, str]]:
-    """The sources of those functions that can be used, and what is wrong with the others, by
-    name."""
-    sources = dict[str, str]()
-    faults = dict[str, str]()
-    usable = dict[str, str]()
-    unread = ""
-    for text in texts:
-        try:
-            sources |= functions_in(text)
-        except Unreadable as unreadable:
-            unread = str(unreadable)
-            meant = [name for name in wanted if re.search(rf"\bdef {name}\b", text)]
-            faults |= dict.fromkeys(meant, unread)
-    for name, tool in wanted.items():
-        if name not in sources:
-            others = ", ".join(sources) or "nothing"
-            missing = f"signature: write the one function {name}; what was given is {others}"
-            faults.setdefault(name, unread or missing)
-            continue
-        try:
-            _, function = the_function(sources[name], name, tuple(tool.takes), before)
-            if not ast.get_docstring(function):
-                raise Unreadable("documents: it has no docstring, which is what assistants read")
-            usable[name] = sources[name]
-        except Unreadable as unreadable:
-            faults[name] = str(unreadable)
-    return usable, without(faults, *usable)
 
 
 def _planned(plan: WorldPlan) -> dict[str, str]:

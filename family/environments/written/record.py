@@ -44,9 +44,7 @@ class CachedQuestioner:
 
     def tell(self, about: str, what: str) -> None:
         """Says how far the writing is: `what` was done last in a world, and what it cost."""
-        requests = self.record.requests_of[about]
-        tokens = self.record.tokens_of[about]
-        self.say(f"{about[:60]}: {what} ({requests} requests, {tokens:,} tokens so far)")
+        self.say(f"{about[:60]}: {what} ({self.record.tokens_of[about]:,} tokens so far)")
 
     async def ask(self, question: Question[T], about: str, number: int = 0) -> T:
         """The answer. `about` names what the question belongs to, `number` tells equal questions
@@ -94,9 +92,7 @@ class WritingRecord:
         self.finished: dict[str, JsonMapping] = {}
         self.tokens = 0
         self.requests = 0
-        # by topic, or what else was written about
-        self.tokens_of = Counter[str]()
-        self.requests_of = Counter[str]()
+        self.tokens_of = Counter[str]()  # by topic, or what else was written about
         self._lines: set[bytes] = set()
 
     def __enter__(self) -> Self:
@@ -162,5 +158,4 @@ class WritingRecord:
             tokens = record["tokens_in"] + record["tokens_out"]
             self.tokens += tokens
             self.tokens_of[record.get("account", "")] += tokens
-            self.requests_of[record.get("account", "")] += record["requests"]
             self.requests += record["requests"]

@@ -18,7 +18,6 @@ from rods.canonical import JsonMapping, frozen
 from rods.conversations import Persona, Script
 from rods.daemon.authors.llm.showing import compact, excerpt
 from rods.environments.base import Environment, Parameter, Result, Tool
-from rods.environments.loading import Environments
 from rods.episode.goals import holds
 from rods.errors import BrokenEnvironment
 from rods.family.environments.checking import scenarios
@@ -80,27 +79,49 @@ class DoneScenario:
     validated: scenarios.Validated
 
 
+async def done_scenario(
+    authors: CachedQuestioner,
+    program: WorldProgram,
+    load: Load,
+    number: int,
+    state: JsonMapping | None,
+) -> DoneScenario:
+    """Scenario `number` of a world, from `state` if there is one. Its checks are written once more
+    where they let a near miss pass, or are not true of what an agent did. Raises Dropped,
+    EndpointError, BudgetSpent."""
+
+    async def witnessed(scenario: WrittenScenario, *, last: bool) -> DoneScenario:
+        whole = replace(program, checks={**scenario.checks, **scenario.guards})
+        environment = await asyncio.to_thread(load, whole)
+        return await find_witness(authors, program, environment, scenario, last=last)
+
+    scenario = await write_scenario(authors, program, load, number, state)
+    try:
+        return await witnessed(scenario, last=False)
+    except NearMiss as miss:
+        scenario = await with_other_checks(authors, program, scenario, miss, load)
+        return await witnessed(scenario, last=True)
+
+
 async def write_scenario(
     authors: CachedQuestioner,
     program: WorldProgram,
-    environments: Environments,
-    place: str,
-    number: int,
     load: Load,
+    number: int,
     state: JsonMapping | None = None,
 ) -> WrittenScenario:
-    """State (unless there is one), task and checklist of scenario `number` in a world that is
-    loaded as `place`. Raises Dropped, EndpointError, BudgetSpent."""
+    """State (unless there is one), task and checklist of scenario `number`. Raises Dropped,
+    EndpointError, BudgetSpent."""
     topic = program.plan.topic
 
     try:
+        environment = await asyncio.to_thread(load, program)
         if state is None:
-            written = building.STATES + 1 + number
-            state = await building.write_state(authors, program, environments, place, written)
+            state = await building.write_state(authors, program, environment, number + 1)
         fields = {
             "documentation": program.plan.documentation,
             "state": compact(state),
-            "tools": documents(environments.load(place).tools().values()),
+            "tools": documents(environment.tools().values()),
         }
         answer = await authors.ask(
             Question("scenario_task", fields, FORMS["scenario_task"], dict), topic
@@ -493,35 +514,24 @@ async def _solved(
 def documents(tools: Iterable[Tool]) -> str:
     """One line a tool: what it takes, with what is legal, and what it says of itself."""
     return "\n".join(
-        f"{tool.name}({', '.join(map(_parameter, tool.parameters))}): {one_line(tool.description)}"
+        f"{tool.name}({', '.join(f'{each.name}: {_legal(each)}' for each in tool.parameters)}): "
+        f"{one_line(tool.description)}"
         for tool in tools
     )
 
 
-def _parameter(parameter: Parameter) -> str:
-    about = f" ({parameter.description})" if parameter.description else ""
-    default = "" if parameter.required else f" = {compact(parameter.default)}"
-    return f"{parameter.name}: {_legal(limits(parameter))}{default}{about}"
-
-
-def _legal(schema: JsonMapping) -> str:
-    """The values that a schema allows, in few words where there are any for it."""
-    least = schema.get("minimum", "")
-    most = schema.get("maximum", "")
-    match schema:
+def _legal(parameter: Parameter) -> str:
+    """The values that an argument may have, in few words."""
+    optional = "" if parameter.required else f" = {compact(parameter.default)}"
+    match limits(parameter):
         case {"enum": listed}:
-            return " | ".join(map(compact, listed))
-        case {"type": "array", "items": inner}:
-            return f"list of {_legal(inner)}"
-        case {"type": "integer"}:
-            return f"{least}..{most}"
-        case {"type": "string", "pattern": pattern}:
-            return f"text like {pattern}"
-        case {"type": "string"}:
-            return "text"
-        case {"type": "boolean"}:
-            return "true | false"
-    return compact(schema)
+            return " | ".join(map(compact, listed)) + optional
+        case {"minimum": least, "maximum": most}:
+            return f"{least}..{most}{optional}"
+        case {"pattern": legal} | {"type": "string" | "boolean" as legal}:
+            return f"{legal}{optional}"
+        case schema:
+            return compact(schema) + optional
 
 
 def linked(

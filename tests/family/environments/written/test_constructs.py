@@ -15,13 +15,7 @@ from rods.environments.base import Environment
 from rods.environments.loading import Environments
 from rods.family.environments.checking.worlds import OFFERED, OFFERED_TEXT, program_faults
 from rods.family.environments.programs import PlannedTool, WorldPlan, WorldProgram, placed
-from rods.family.environments.written.building import (
-    BuiltWorld,
-    _read_tools,
-    _tools,
-    build,
-    functions_in,
-)
+from rods.family.environments.written.building import BuiltWorld, _tools, build, functions_in
 from rods.family.environments.written.record import CachedQuestioner
 from rods.family.environments.written.scenarios import (
     _read_checks,
@@ -87,12 +81,11 @@ async def test_whatever_is_offered_is_assembled_checked_and_run_in_every_part(
     templates = [question.template for question in authors.asked]
     assert templates.count("world_tool") == 1 and not authors.records
     with Environments(SANDBOX) as environments:
-        place = placed(built.program.source(), tmp_path)
 
         def load(program: WorldProgram) -> Environment:
             return environments.load(placed(program.source(), tmp_path))
 
-        scenario = await write_scenario(authors, built.program, environments, place, 0, load)
+        scenario = await write_scenario(authors, built.program, load, 0)
         program = with_checks(built.program, [scenario])
         done = await find_witness(authors, program, load(program), scenario)
     assert len(done.scenario.witness) == 1 and program_faults(program.source(), "world.py") == []
@@ -225,29 +218,29 @@ def test_a_check_says_its_condition() -> None:
         _read_checks([bare], "wants", STATE)
 
 
-async def test_of_several_tools_the_one_that_cannot_be_used_is_asked_for_again_alone() -> None:
-    def fill(question: Question[Any]) -> str:
-        return FILL if question.fields["problem"] else FILL.replace("jar: Name, ", "")
-
-    authors: Any = Answering(fill=fill)
+async def test_several_tools_are_asked_for_at_once_and_one_that_cannot_be_used_is_named() -> None:
     tools = (
         PlannedTool("look", "Jars", True, "Looks.", {"jar": "it"}),
         PlannedTool("fill", "Jars", False, "Fills.", {"jar": "it", "more": "much"}),
     )
     program = WorldProgram(WorldPlan("Jars.", {}, (), tools), STATE)
-    written = await _tools(authors, program, tools, {}, 0)
-    assert written == {"fill": FILL, "look": LOOK}
-    assert [authors.named(question) for question in authors.asked] == ["look fill", "fill"]
-    assert "- fill: signature: it was to be fill(" in authors.asked[1].fields["problem"]
-    assert authors.asked[0].parts == 512 and authors.asked[1].parts == 0
+    authors: Any = Answering()
+    assert await _tools(authors, program, tools, {}, 0) == {"fill": FILL, "look": LOOK}
+    (asked,) = authors.asked
+    assert authors.named(asked) == "look fill" and asked.parts == 512 and not asked.sections
+    authors = Answering(fill=FILL.replace("jar: Name, ", ""))
+    with pytest.raises(Unreadable, match=r"signature: it was to be fill\("):
+        await _tools(authors, program, tools, {}, 0)
+    authors = Answering(fill=LOOK)
+    with pytest.raises(Unreadable, match="signature: write the one function fill"):
+        await _tools(authors, program, tools, {}, 0)
 
 
 def test_functions_of_one_text_are_read_one_by_one() -> None:
-    usable, faults = _read_tools([f"import math\n{LOOK}\n\n{FILL}"], {}, STATE)
-    assert (usable, faults) == ({}, {})
     assert functions_in(f"import math\n{LOOK}\n\n{FILL}") == {
         "look": f"import math\n{LOOK}",
         "fill": f"import math\n{FILL}",
     }
+    assert functions_in(f"@staticmethod\n{FILL}") == {"fill": FILL}
     with pytest.raises(Unreadable, match="signature: write functions alone"):
         functions_in("print(1)\n" + LOOK)

@@ -62,7 +62,7 @@ def careless(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with Stub(Script(answer=f"{FAULTY}:careless"), bodies=folder / "bodies.jsonl") as stub:
         with pytest.raises(BudgetSpent):
             write_worlds(
-                folder, config=configured(folder, stub, "rounds = 6", "requests = 60"), **asked
+                folder, config=configured(folder, stub, "rounds = 6", "requests = 20"), **asked
             )
         assert not (folder / "tasks.jsonl").exists()
         with (folder / NAME).open("ab") as file:
@@ -83,9 +83,8 @@ def test_a_world_goes_back_to_its_model_with_the_controls_that_refused_it(carele
     asked = [
         each for each in recorded(careless) if each.get("template", "").startswith("world_tool@")
     ]
-    again = [
-        each for each in asked if "answer" in each and "db.next += 1" not in each["answer"]["code"]
-    ]
+    codes = [code for each in asked if "answer" in each for code in each["answer"]["code"]]
+    again = [code for code in codes if "db.next += 1" not in code]
     assert len(again) > len(faulty) and all("why" not in each for each in asked)
     bodies = (careless / "bodies.jsonl").read_text()
     assert "signature: it was to be " in bodies  # seen before anything ran
@@ -97,7 +96,7 @@ def test_no_question_that_was_answered_is_asked_twice_after_an_interruption(care
     every = questions(careless / "bodies.jsonl")
     repeated = [text for text, times in every.items() if times > 1]
     # Only what was in flight when the budget ended, the tools of a world at most.
-    assert len(repeated) <= 24 and sum(every.values()) > 90 and max(every.values()) == 2
+    assert len(repeated) <= 24 and sum(every.values()) > 40 and max(every.values()) == 2
 
 
 @pytest.mark.needs("sandbox")
@@ -107,7 +106,7 @@ def test_repeated_topics_are_dropped_and_costs_are_on_record(careless: Path) -> 
     ]
     assert topic["reasons"] == ["repeated"] and topic["of"] == TOPIC
     with WritingRecord(careless) as record:
-        assert record.requests > 90 and record.tokens > 10_000 and len(record.finished) == 1
+        assert record.requests > 40 and record.tokens > 10_000 and len(record.finished) == 1
         with pytest.raises(UserError, match="another process"), WritingRecord(careless):
             pass
 
@@ -137,7 +136,7 @@ def test_a_task_is_done_by_its_witness_and_without_no_call_of_it(
             guards = task.goal.calls[len(task.goal.calls) - task.provenance["guards"] :]
             assert (
                 all("_keeps_" in call.name for call in guards)
-                and task.provenance["prompts"]["scenario_check"]
+                and task.provenance["prompts"]["scenario_checklist"]
             )
             if isinstance(task.user, Persona):  # its intent is what it never says by itself
                 assert task.user.intent != task.user.query
@@ -225,4 +224,4 @@ def test_a_world_with_six_scenarios_costs_a_hundred_thousand_tokens_at_most(
     assert 20_000 < finished["facts"]["tokens"] <= 100_000
     told = capsys.readouterr().err
     assert "rules planned" in told and "controls passed" in told
-    assert f"6 tasks ({len([one for one in recorded(tmp_path) if one['kind'] == 'usage'])} " in told
+    assert "6 tasks (" in told
