@@ -287,7 +287,7 @@ def _control(environment: Environment, scenario: Scenario, random_seed: int) -> 
                         control,
                     )
                 )
-        faults += _mintedkeys_of(environment, scenario, start, end, results)
+        faults += _minted_keys(environment, scenario, start, end, results)
     return Validated(tuple(faults), tuple(mutants))
 
 
@@ -385,7 +385,7 @@ def _variations(
             yield "by_chance", [WitnessCall(call) for call in calls]
 
 
-def _mintedkeys_of(
+def _minted_keys(
     environment: Environment,
     scenario: Scenario,
     start: Instance,
