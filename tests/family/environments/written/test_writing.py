@@ -96,7 +96,7 @@ def test_no_question_that_was_answered_is_asked_twice_after_an_interruption(care
     every = questions(careless / "bodies.jsonl")
     repeated = [text for text, times in every.items() if times > 1]
     # Only what was in flight when the budget ended, the tools of a world at most.
-    assert len(repeated) <= 24 and sum(every.values()) > 40 and max(every.values()) == 2
+    assert len(repeated) <= 24 and sum(every.values()) > 30 and max(every.values()) <= 2
 
 
 @pytest.mark.needs("sandbox")
@@ -106,7 +106,7 @@ def test_repeated_topics_are_dropped_and_costs_are_on_record(careless: Path) -> 
     ]
     assert topic["reasons"] == ["repeated"] and topic["of"] == TOPIC
     with WritingRecord(careless) as record:
-        assert record.requests > 40 and record.tokens > 10_000 and len(record.finished) == 1
+        assert record.requests > 30 and record.tokens > 10_000 and len(record.finished) == 1
         with pytest.raises(UserError, match="another process"), WritingRecord(careless):
             pass
 
