@@ -72,8 +72,9 @@ class WorldPlan:
 
     @property
     def documentation(self) -> str:
-        """What the policy is told of the world: its topic and its rules."""
-        return "\n".join([self.topic, *(f"- {rule}" for rule in self.rules)])
+        """What the policy is told of the world: its topic, its tables and its rules."""
+        tables = (f"- {name}: {about}" for name, about in self.tables.items())
+        return "\n".join([self.topic, *tables, *(f"- {rule}" for rule in self.rules)])
 
 
 @frozen
@@ -85,6 +86,11 @@ class WorldProgram:
     state: str = ""
     tools: Mapping[str, str] = field(default_factory=dict)
     checks: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def classes(self) -> str:
+        """The source of the state before its rules: for whoever needs to know what there is."""
+        return self.state.partition(f"def {RULES}(")[0]
 
     def source(self) -> str:
         """The whole file (003 eq. 4)."""

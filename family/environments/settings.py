@@ -14,6 +14,7 @@ class Writing(Section):
     worlds: AtLeastOne = 8  # in the making at a time
     fewest_tools: int = Field(8, ge=2)  # of a world
     most_tools: int = Field(24, ge=2)  # of a world
+    tools_at_once: AtLeastOne = 8  # asked for with one question, at most
     tries: AtLeastOne = 3  # times one question is asked until its answer can be read
     # times that a world goes back to its model with what its controls found
     corrections: Count = 3
@@ -27,7 +28,7 @@ class Writing(Section):
     rounds: Count = 24
     # share of rounds that were right, corrected ones played again, from which a world is kept
     threshold: Share = 0.85
-    witness_tries: AtLeastOne = 4  # times that an agent sets out to do a task
+    witness_tries: AtLeastOne = 3  # times that an agent sets out to do a task
     witness_calls: AtLeastOne = 24  # calls that it may make each time
 
 
@@ -40,12 +41,13 @@ class WriterRoles(RoleTables):
     topic_inference: Role = Role(tokens=512)  # which domain that is
     world_plan: Role = Role(reason=1_000, tokens=4_096)  # tables, rules and tools
     world_state: Role = Role(reason=600, tokens=3_072)  # classes
-    world_tool: Role = Role(reason=600, tokens=1_536)  # the function of one tool
+    # the functions of tools, 512 tokens more for each beside the first
+    world_tool: Role = Role(reason=600, tokens=1_536)
     world_tester: Role = Role(tokens=512, temperature=1.0)  # a call that tries a tool
     # whether that call did what it ought to do
     world_checker: Role = Role(reason=1_500, temperature=0.0)
     scenario_state: Role = Role(tokens=4_096)  # the state in which a task begins
     scenario_task: Role = Role(tokens=1_536)  # what is asked for, and who asks
-    scenario_checklist: Role = Role(tokens=1_536)  # what has to be true in the end
-    scenario_check: Role = Role()  # the function of one condition
-    scenario_solver: Role = Role(tokens=768)  # the next call of an agent that does the task
+    # the functions that say what has to be true in the end
+    scenario_checklist: Role = Role(reason=600, tokens=3_072)
+    scenario_solver: Role = Role(tokens=1_024)  # the next calls of an agent that does the task

@@ -161,13 +161,17 @@ def write_worlds(
             remedy=f"{named!r} is none",
         )
 
+    def progress(line: str) -> None:
+        if not as_json:
+            say(line, aside=True)
+
     async def all_of_it(record: WritingRecord) -> list[writing.WrittenWorld]:
         budget = Budget(operation.budgets, tokens=record.tokens, requests=record.requests)
         async with (
             Client(writers, budget=budget, sink=record.use) as client,
             Client(embedders, budget=budget, sink=record.use) as embedder,
         ):
-            authors = CachedQuestioner(client, record, operation, random_seed)
+            authors = CachedQuestioner(client, record, operation, random_seed, progress)
             chosen = await writing.find_topics(
                 authors, texts, are_tasks=from_tasks is not None, embedder=embedder
             )

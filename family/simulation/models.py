@@ -5,7 +5,6 @@ follows from task and conversation alone."""
 
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, TypeVar
 
 from rods.analysis.containment import values_in
@@ -32,7 +31,7 @@ from rods.family.simulation.generating import (
 from rods.family.simulation.ledger import Ledger, ToolAnswer
 from rods.family.simulation.roles import Past, without_asking
 from rods.family.simulation.settings import SimulationSettings
-from rods.family.simulation.world import RepositoryEnvironment
+from rods.family.simulation.world import RepositoryEnvironment, RepositoryWorld
 from rods.llm import Account, Client
 from rods.logs import log
 from rods.tasks import OpenTask
@@ -118,7 +117,7 @@ def unobjected(check: Callable[[T], Sequence[str]]) -> Callable[[T], Awaitable[N
 class ModelWorld(OnlyCalled):
     """An instance (`rods.episode.drivers.Played`) whose tools a model plays. Calls that break their
     tool's document are refused without it; a ledger answers what is known, and answers that
-    contradict it are asked for again."""
+    contradict it are asked for again, and in the end put right without the model."""
 
     def __init__(self, models: Models, task: OpenTask, documents: RepositoryEnvironment) -> None:
         self.models = models
@@ -155,10 +154,37 @@ class ModelWorld(OnlyCalled):
                 found=self.found,
                 information=self.models.settings.tools_told,
             )
-            objections = unobjected(partial(self._objections, call))
-            answer = self.models.answer(self.task.id, replace(question, check=objections))
+            last = list[ToolAnswer]()
+
+            def objections(given: ToolAnswer) -> list[str]:
+                last[:] = [given]
+                return self._objections(call, given)
+
+            question = replace(question, check=unobjected(objections))
+            try:
+                answer = self.models.answer(self.task.id, question)
+            except Unusable:
+                # an answer that can be read, and that nobody can take up
+                answer = self._reconciled(call, last[0]) if last else None
+                if answer is None:
+                    raise
         self.ledger.record(call, answer)
         return answer.result()
+
+    def _reconciled(self, call: Call, given: ToolAnswer) -> ToolAnswer | None:
+        """An answer that is drawn without a model, with all that the `given` one says and nothing
+        is against; None where none can be."""
+        seed = keyed_random(self.models.random_seed, "reconciled", self.task.id).getrandbits(31)
+        world = RepositoryWorld(self.documents, {"random_seed": seed})
+        world.ledger = self.ledger
+        answer = world.drawn(call)
+        if self._objections(call, answer):
+            return None
+        for name, value in given.value.items() if answer.status == "ok" else ():
+            fuller = replace(answer, value={**answer.value, name: value})
+            if not self._objections(call, fuller):
+                answer = fuller
+        return answer
 
     def _objections(self, call: Call, answer: ToolAnswer) -> list[str]:
         """What the ledger knows better, and what an expected call was to find and does not show,

@@ -126,9 +126,7 @@ class RepositoryWorld:
         refused = self.environment.refusal(call)
         if refused is not None:
             return refused
-        answer = self.ledger.known(call) or self._drawn(
-            call, self.environment.repository.tools[call.name]
-        )
+        answer = self.ledger.known(call) or self.drawn(call)
         self.ledger.record(call, answer)
         return answer.result()
 
@@ -148,9 +146,10 @@ class RepositoryWorld:
             and self.ledger.changed() == other.ledger.changed()
         )
 
-    def _drawn(self, call: Call, entry: SimulatedTool) -> ToolAnswer:
+    def drawn(self, call: Call) -> ToolAnswer:
         """An answer that contradicts nothing: what is asked for, else that it is not there, else a
         refusal."""
+        entry = self.environment.repository.tools[call.name]
         for attempt in range(DRAWS):
             answer = ToolAnswer("ok", self._value(call, entry, attempt))
             if not self.ledger.contradictions(call, answer):

@@ -396,7 +396,7 @@ def _minted_keys(
     keys which the witness makes are other ones; its calls take them from its own results."""
     before = start.snapshot()
     after = end.snapshot()
-    new = _keys(after) - _keys(before)
+    new = keys_of(after) - keys_of(before)
     for counter in [
         name for name, value in after.items() if new and type(value) is int and value > before[name]
     ]:
@@ -419,13 +419,13 @@ def _minted_keys(
                 leaves(result.value, keys=True), leaves(answer.value, keys=True), strict=False
             )
             here.append({str(old): leaf for (_, old), (_, leaf) in pairs})
-        if len(here) == len(results) and not new <= _keys(world.snapshot()):
+        if len(here) == len(results) and not new <= keys_of(world.snapshot()):
             what = f"is false where {counter} is {SHIFT} ahead, so that the world makes other keys"
             for check in [check for check in scenario.checks if not holds(world, check)]:
                 yield Fault(str(check), "", what, "find things by their names", "minted_key")
 
 
-def _keys(state: JsonMapping) -> set[str]:
+def keys_of(state: JsonMapping) -> set[str]:
     """The keys of its tables."""
     return {key for table in state.values() if isinstance(table, dict) for key in table}
 

@@ -9,7 +9,7 @@ import keyword
 import re
 import tempfile
 import textwrap
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from rods.calls import Call
 from rods.canonical import JsonMapping, JsonObject, frozen, keyed_random, without
 from rods.config import Sandbox
 from rods.daemon.authors.llm.showing import compact
+from rods.environments.base import Environment
 from rods.environments.loading import Environments
 from rods.errors import BrokenEnvironment
 from rods.family.environments.checking.worlds import (
@@ -43,6 +44,7 @@ ENTRIES = 200  # of one table, at most
 # no tool is called so: of a file's own, and what may be imported
 NAMES_TAKEN = {"environment", *(name for names in ALLOWED.values() for name in names)}
 VARIED = 60  # states of each example of a broken rule that the rules are tried on
+TOOL_TOKENS = 512  # of each tool beside the first that one answer holds
 SHOWN = 8  # faults that a model is told at a time
 
 
@@ -72,6 +74,7 @@ async def build(authors: CachedQuestioner, topic: str, sandbox: Sandbox) -> Buil
         plan = await _plan(authors, topic)
     except Unanswered as unanswered:
         raise Dropped("world", [control_of(unanswered)], [unanswered.why]) from None
+    authors.tell(topic, f"{len(plan.tools)} tools and {len(plan.rules)} rules planned")
     return await corrected(authors, BuiltWorld(WorldProgram(plan), ()), {STATE_PART: ""}, sandbox)
 
 
@@ -91,14 +94,18 @@ async def corrected(
                 program, states = await _stated(
                     authors, program, problems[STATE_PART], sandbox, number
                 )
-            asked = {
-                tool.name: _tool(authors, program, tool, problems.get(tool.name, ""), number)
-                for tool in program.plan.tools
-                if tool.name not in program.tools or tool.name in problems
-            }
-            written = zip(asked, await together([*asked.values()]), strict=True)
-            program = replace(program, tools={**program.tools, **dict(written)})
+            fresh = [tool for tool in program.plan.tools if tool.name not in program.tools]
+            again = [tool for tool in program.plan.tools if tool.name in problems]
+            parts = [*_groups(authors, fresh), *_groups(authors, again)]
+            written = await together(
+                [_tools(authors, program, part, problems, number) for part in parts]
+            )
+            tools = {name: code for part in written for name, code in part.items()}
+            program = replace(program, tools={**program.tools, **tools})
+            authors.tell(program.plan.topic, f"{len(tools)} tools written, controls begin")
             report = await asyncio.to_thread(_controlled, program, states, sandbox)
+            found = f"{len(report.faults)} faults found" if report.faults else "controls passed"
+            authors.tell(program.plan.topic, found)
             if report.ok:
                 return BuiltWorld(program, tuple(states))
             problems = parts_at_fault(program, report.faults, blamed)
@@ -116,24 +123,19 @@ async def corrected(
 
 
 async def write_state(
-    authors: CachedQuestioner,
-    program: WorldProgram,
-    environments: Environments,
-    place: str,
-    number: int,
+    authors: CachedQuestioner, program: WorldProgram, environment: Environment, number: int
 ) -> JsonObject:
-    """State `number` of a world that is loaded as `place` (003 eq. 8), legal in it. Raises
-    Unanswered."""
+    """State `number` of a world (003 eq. 8), legal in its `environment`. Raises Unanswered."""
 
     async def legal(state: JsonObject) -> None:
         try:
-            await asyncio.to_thread(environments.load(place).reset, state)
+            await asyncio.to_thread(environment.reset, state)
         except ValueError as error:
-            raise Unreadable(f"the world refuses this state: {error}") from None
+            raise Unreadable(f"the world refuses this state: {unplaced(error)}") from None
 
     fields = {
         "documentation": program.plan.documentation,
-        "state": program.state,
+        "state": program.classes,
         "number": str(number),
     }
     question = Question(
@@ -178,6 +180,11 @@ def control_of(unanswered: Unanswered) -> str:
     return name if colon and name.isidentifier() else "unanswered"
 
 
+def unplaced(error: Exception) -> str:
+    """What an error says, without the folder of this machine in which a world was tried."""
+    return re.sub(r"[^\s'\"]*/(?=world\.py)", "", str(error))
+
+
 def code_of(text: str) -> str:
     """The program in an answer: without a fence around it, and without what no later part of a file
     may have. Raises Unreadable where it does not parse."""
@@ -194,6 +201,22 @@ def code_of(text: str) -> str:
     return code
 
 
+def functions_in(text: str) -> dict[str, str]:
+    """The functions in an answer by name, each with the imports that stand beside it. Raises
+    Unreadable where something else stands there."""
+    code = code_of(text)
+    body = parse(code).body
+    imports = [ast.unparse(node) for node in body if isinstance(node, (ast.Import, ast.ImportFrom))]
+    functions = [node for node in body if isinstance(node, ast.FunctionDef)]
+    if not functions or len(functions) + len(imports) < len(body):
+        raise Unreadable("signature: write functions alone, without class, call or example")
+    lines = code.splitlines()
+    return {
+        node.name: "\n".join([*imports, *lines[node.lineno - 1 : node.end_lineno], ""])
+        for node in functions
+    }
+
+
 def the_function(
     code: str, name: str, takes: Sequence[str], before: str
 ) -> tuple[Sequence[ast.stmt], ast.FunctionDef]:
@@ -204,23 +227,13 @@ def the_function(
     imports = [node for node in whole if isinstance(node, (ast.Import, ast.ImportFrom))]
     body = [node for node in whole if node not in imports]
     if len(body) != 1 or not isinstance(body[0], ast.FunctionDef) or body[0].name != name:
-        raise Unreadable(
-            f"signature: write the one function {name}, without decorator, class or example"
-        )
+        raise Unreadable(f"signature: write the one function {name}, without class or example")
     function = body[0]
     parameters = body[0].args
     taken = [*parameters.posonlyargs, *parameters.args, *parameters.kwonlyargs]
     names = [parameter.arg for parameter in taken]
-    if (
-        function.decorator_list
-        or parameters.vararg
-        or parameters.kwarg
-        or names[1:] != list(takes)
-        or not names
-    ):
-        raise Unreadable(
-            f"signature: it was to be {name}({', '.join(('world: World', *takes))}), undecorated"
-        )
+    if parameters.vararg or parameters.kwarg or names[1:] != list(takes) or not names:
+        raise Unreadable(f"signature: it was to be {name}({', '.join(('world: World', *takes))})")
     if any(parameter.annotation is None for parameter in taken[1:]) or not function.returns:
         raise Unreadable("signature: give every parameter and the result a type")
     if faults := fault_text(before, code):
@@ -308,10 +321,9 @@ async def _stated(
         asked = Question("world_state", fields, FORMS["world_state"], read, holds, sections)
         state, _ = await authors.ask(asked, plan.topic, number)
         written = replace(program, state=state)
-        states = [
-            await write_state(authors, written, environments, place(state), at + 1)
-            for at in range(STATES)
-        ]
+        environment = environments.load(place(state))
+        states = [await write_state(authors, written, environment, at + 1) for at in range(STATES)]
+    authors.tell(plan.topic, f"classes, rules and {STATES} states written")
     return written, states
 
 
@@ -369,7 +381,7 @@ def _try_rules(environments: Environments, place: str, broken: Sequence[JsonMapp
         world = environments.load(place)
         world.reset(None)
     except (BrokenEnvironment, ValueError) as error:
-        raise Unreadable(f"loads: {str(error)[-400:]}") from None
+        raise Unreadable(f"loads: {unplaced(error)[-400:]}") from None
     for example in broken:
         number = example["rule"]
         try:
@@ -377,7 +389,7 @@ def _try_rules(environments: Environments, place: str, broken: Sequence[JsonMapp
             answer = before.call(Call("becomes", {"state": example["state"]}))
             what = answer.text if answer.error else ""
         except (ValueError, BrokenEnvironment) as error:
-            what = str(error)
+            what = unplaced(error)
         if not re.search(rf"\brule {number}: ", what):
             why = f": {what[-300:]}" if what else ", and no rule is"
             raise Unreadable(f"rules: rule {number} is not found broken by its example{why}")
@@ -386,7 +398,7 @@ def _try_rules(environments: Environments, place: str, broken: Sequence[JsonMapp
                 world.reset(state)
             except BrokenEnvironment as error:
                 shown = compact(state)[:300]
-                raise Unreadable(f"rules: {str(error)[-300:]} in the state {shown}") from None
+                raise Unreadable(f"rules: {unplaced(error)[-300:]} in the state {shown}") from None
             except ValueError:
                 continue  # refused, by a rule or a type
 
@@ -412,35 +424,56 @@ def _variations(state: JsonMapping) -> list[JsonObject]:
     return [*whole, *parts[:: 1 + len(parts) // VARIED]]
 
 
-async def _tool(
+def _groups(
+    authors: CachedQuestioner, tools: Sequence[PlannedTool]
+) -> Iterator[Sequence[PlannedTool]]:
+    """The tools, as many at a time as are asked for at once, in parts of like size."""
+    parts = -(-len(tools) // authors.settings.writing.tools_at_once)
+    return (tools[at::parts] for at in range(parts))
+
+
+async def _tools(
     authors: CachedQuestioner,
     program: WorldProgram,
-    planned: PlannedTool,
-    problem: str,
+    tools: Sequence[PlannedTool],
+    problems: Mapping[str, str],
     number: int,
-) -> str:
+) -> dict[str, str]:
+    """The functions of `tools` by name. Raises Unanswered."""
+    told = [problems[tool.name] for tool in tools if tool.name in problems]
     fields = {
         **_planned(program.plan),
         "state": program.state,
-        "tool": str(planned),
-        "signature": f"{planned.name}({', '.join(('world: World', *planned.takes))})",
-        "reads": "changes nothing" if planned.reads else "changes the state whenever it succeeds",
-        "code": program.tools.get(planned.name, ""),
-        "problem": problem,
+        "wanted": "\n".join(map(_asked_for, tools)),
+        "code": "\n\n".join(program.tools.get(tool.name, "") for tool in tools),
+        "problem": "\n".join(told),
     }
 
-    def read(answer: JsonMapping) -> str:
-        code = code_of(answer["code"])
-        imports, function = the_function(code, planned.name, tuple(planned.takes), program.state)
-        if not ast.get_docstring(function):
-            raise Unreadable("documents: it has no docstring, which is what assistants read")
-        lines = code.splitlines()[function.lineno - 1 : function.end_lineno]
-        return "".join(f"{line}\n" for line in [*map(ast.unparse, imports), *lines])
+    def read(answer: JsonMapping) -> dict[str, str]:
+        given = {name: code for text in answer["code"] for name, code in functions_in(text).items()}
+        for tool in tools:
+            function = the_function(
+                given.get(tool.name, ""), tool.name, tuple(tool.takes), program.state
+            )[1]
+            if not ast.get_docstring(function):
+                what = "has no docstring, which is what assistants read"
+                raise Unreadable(f"documents: {tool.name} {what}")
+        return {tool.name: given[tool.name] for tool in tools}
 
     asked = Question(
-        "world_tool", fields, FORMS["world_tool"], read, sections=("mend",) if problem else ()
+        "world_tool",
+        fields,
+        FORMS["world_tool"],
+        read,
+        sections=("mend",) if told else (),
+        parts=TOOL_TOKENS * (len(tools) - 1),
     )
     return await authors.ask(asked, program.plan.topic, number)
+
+
+def _asked_for(tool: PlannedTool) -> str:
+    does = "changes nothing" if tool.reads else "changes the state whenever it succeeds"
+    return f"{tool.name}({', '.join(('world: World', *tool.takes))}), which {does}"
 
 
 def _planned(plan: WorldPlan) -> dict[str, str]:
@@ -478,7 +511,7 @@ def _controlled(
                     Fault(
                         f"{report.faults[0].where}:{program.lines()[tool.name][0]}",
                         "",
-                        str(error)[-400:],
+                        unplaced(error)[-400:],
                         "correct it",
                         "loads",
                     )

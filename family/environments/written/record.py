@@ -5,13 +5,15 @@ that writing goes on where it was interrupted:
 - `asked`: a question by its `key`, with its `template`, what it is `about`, and the `answer`, or
   `why` there is none;
 - `refused`: a world that went back to its model, with the `faults` that its controls found;
-- `dropped`: a `text`, `topic`, `world` or `scenario` (`what`), with the `reasons` and what they
-  were found in;
+- `dropped`: a `text`, `topic`, `world`, `scenario` or `guard` (`what`), with the `reasons` and what
+  they were found in;
 - `finished`: a topic by its `key`, and its `tasks`;
 - `usage`: what a call cost (`rods.llm.Usage`)."""
 
 import fcntl
 import os
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -32,12 +34,17 @@ FORMS = read_forms(Path(__file__).with_name("forms.toml"))
 @frozen
 class CachedQuestioner:
     """Models that write, each question asked once. `random_seed`: of the draw of endpoints, and of
-    their sampling."""
+    their sampling. `say` gets a line about what is done now and then."""
 
     client: Client
     record: "WritingRecord"
     settings: Operation
     random_seed: int = 0
+    say: Callable[[str], None] = lambda line: None
+
+    def tell(self, about: str, what: str) -> None:
+        """Says how far the writing is: `what` was done last in a world, and what it cost."""
+        self.say(f"{about[:60]}: {what} ({self.record.tokens_of[about]:,} tokens so far)")
 
     async def ask(self, question: Question[T], about: str, number: int = 0) -> T:
         """The answer. `about` names what the question belongs to, `number` tells equal questions
@@ -85,6 +92,7 @@ class WritingRecord:
         self.finished: dict[str, JsonMapping] = {}
         self.tokens = 0
         self.requests = 0
+        self.tokens_of = Counter[str]()  # by topic, or what else was written about
         self._lines: set[bytes] = set()
 
     def __enter__(self) -> Self:
@@ -147,5 +155,7 @@ class WritingRecord:
         elif record["kind"] == "finished":
             self.finished[record["key"]] = record
         elif record["kind"] == "usage":
-            self.tokens += record["tokens_in"] + record["tokens_out"]
+            tokens = record["tokens_in"] + record["tokens_out"]
+            self.tokens += tokens
+            self.tokens_of[record.get("account", "")] += tokens
             self.requests += record["requests"]

@@ -1,23 +1,23 @@
-"""Scenarios that models write in a world that models wrote (003 §4): a state, a task, a checklist,
-a check function for each of its conditions, and a witness, the calls with which an agent has done
+"""Scenarios that models write in a world that models wrote (003 §4): a state, a task, a checklist
+of conditions as functions, and a witness, the calls with which an agent has done
 the task. Check functions take nothing but the state, and are appended to the world: all scenarios
 of a world share one file and one address."""
 
 import ast
 import asyncio
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from rods.analysis.containment import Text, akin, leaves, values_in
-from rods.asking import AnswerForm, Question, Unanswered, Unreadable, one_of, together
+from rods.analysis.schemas import limits
+from rods.asking import AnswerForm, Question, Unanswered, Unreadable, obj, one_of
 from rods.calls import Call
-from rods.canonical import JsonMapping, JsonObject, frozen
+from rods.canonical import JsonMapping, frozen
 from rods.conversations import Persona, Script
 from rods.daemon.authors.llm.showing import compact, excerpt
-from rods.environments.base import Environment, Result
-from rods.environments.loading import Environments
+from rods.environments.base import Environment, Parameter, Result, Tool
 from rods.episode.goals import holds
 from rods.errors import BrokenEnvironment
 from rods.family.environments.checking import scenarios
@@ -25,26 +25,27 @@ from rods.family.environments.checking.worlds import OFFERED_TEXT
 from rods.family.environments.procedural.scenarios import Mode
 from rods.family.environments.programs import WorldProgram
 from rods.family.environments.written import building
+from rods.family.environments.written.building import unplaced
 from rods.family.environments.written.record import FORMS, CachedQuestioner
 from rods.prompts import load
 from rods.syntax import parse
 from rods.tasks import OpenTask, Split
+from rods.transcripts import one_line
 
 SHOWN = 4_000  # characters of a result that the agent is shown
 FINISH = "finish"
+AT_ONCE = 12  # calls
 BROKEN = {"state", "witness", "errors", "pure_checks"}  # controls that are not about what is asked
-TEMPLATES = (
-    "scenario_state",
-    "scenario_task",
-    "scenario_checklist",
-    "scenario_check",
-    "scenario_solver",
-)
-WHEN = {True: "is true now and has to stay so", False: "is false now and has to be true in the end"}
+TEMPLATES = ("scenario_state", "scenario_task", "scenario_checklist", "scenario_solver")
+GO_ON = "go on"
 
 
 class NearMiss(building.Dropped):
-    """A scenario whose witness is known, and whose checks a control refuses."""
+    """A scenario whose checks a control refuses, or are not true of what an agent did."""
+
+
+# loads the program of a world
+Load = Callable[[WorldProgram], Environment]
 
 
 @frozen
@@ -78,31 +79,58 @@ class DoneScenario:
     validated: scenarios.Validated
 
 
+async def done_scenario(
+    authors: CachedQuestioner,
+    program: WorldProgram,
+    load: Load,
+    number: int,
+    state: JsonMapping | None,
+) -> DoneScenario:
+    """Scenario `number` of a world, from `state` if there is one. Its checks are written once more
+    where they let a near miss pass, or are not true of what an agent did. Raises Dropped,
+    EndpointError, BudgetSpent."""
+
+    async def witnessed(scenario: WrittenScenario, *, last: bool) -> DoneScenario:
+        whole = replace(program, checks={**scenario.checks, **scenario.guards})
+        environment = await asyncio.to_thread(load, whole)
+        return await find_witness(authors, program, environment, scenario, last=last)
+
+    scenario = await write_scenario(authors, program, load, number, state)
+    try:
+        return await witnessed(scenario, last=False)
+    except NearMiss as miss:
+        scenario = await with_other_checks(authors, program, scenario, miss, load)
+        return await witnessed(scenario, last=True)
+
+
 async def write_scenario(
     authors: CachedQuestioner,
     program: WorldProgram,
-    environments: Environments,
-    place: str,
+    load: Load,
     number: int,
+    state: JsonMapping | None = None,
 ) -> WrittenScenario:
-    """State, task, checklist and check functions of scenario `number` in a world that is loaded as
-    `place`. Raises Dropped, EndpointError, BudgetSpent."""
+    """State (unless there is one), task and checklist of scenario `number`. Raises Dropped,
+    EndpointError, BudgetSpent."""
     topic = program.plan.topic
 
     try:
-        state = await building.write_state(
-            authors, program, environments, place, building.STATES + 1 + number
-        )
-        tools = environments.load(place).tools().values()
-        world = {"documentation": program.plan.documentation, "state": compact(state)}
-        fields = {**world, "tools": "\n".join(compact(tool.schema()) for tool in tools)}
+        environment = await asyncio.to_thread(load, program)
+        if state is None:
+            state = await building.write_state(authors, program, environment, number + 1)
+        fields = {
+            "documentation": program.plan.documentation,
+            "state": compact(state),
+            "tools": documents(environment.tools().values()),
+        }
         answer = await authors.ask(
             Question("scenario_task", fields, FORMS["scenario_task"], dict), topic
         )
         task = answer["task"].strip()
-        checks, guards = await _checklist(authors, program, number, state, task)
+        checks, guards = await _checklist(authors, program, number, state, task, load)
     except Unanswered as unanswered:
         raise _dropped(unanswered) from None
+    authors.tell(topic, f"scenario {number + 1}: state, task and {len(checks)} checks written")
     return WrittenScenario(
         number=number,
         state=state,
@@ -120,25 +148,21 @@ async def write_scenario(
 
 
 async def with_other_checks(
-    authors: CachedQuestioner, program: WorldProgram, scenario: WrittenScenario, miss: NearMiss
+    authors: CachedQuestioner,
+    program: WorldProgram,
+    scenario: WrittenScenario,
+    miss: NearMiss,
+    load: Load,
 ) -> WrittenScenario:
     """The scenario with checklist and checks written anew by whoever is told what they let pass.
     Raises Dropped, EndpointError, BudgetSpent."""
     told = "\n".join(f"- {detail}" for detail in miss.details[: building.SHOWN])
-    sources = {**scenario.checks, **scenario.guards}
-    functions = [parse(code).body[0] for code in sources.values()]
-    conditions = [
-        ast.get_docstring(node) or "" for node in functions if isinstance(node, ast.FunctionDef)
-    ]
+    code = "\n\n".join({**scenario.checks, **scenario.guards}.values())
+    number = scenario.number
+    state = scenario.state
     try:
         checks, guards = await _checklist(
-            authors,
-            program,
-            scenario.number,
-            scenario.state,
-            scenario.task,
-            told,
-            "\n".join(f"- {condition}" for condition in conditions),
+            authors, program, number, state, scenario.task, load, told, code
         )
     except Unanswered as unanswered:
         raise _dropped(unanswered) from None
@@ -155,42 +179,100 @@ async def _checklist(
     number: int,
     state: JsonMapping,
     task: str,
+    load: Load,
     problem: str = "",
-    conditions: str = "",
+    code: str = "",
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Checks and guards of a task by name; `problem` is what was wrong with those of the
-    `conditions`. Raises Unanswered."""
+    """Checks and guards of a task by name, the ones false and the others true in the `state`;
+    `problem` is what was wrong with those in `code`. Raises Unanswered."""
 
-    def read_list(answer: JsonObject) -> list[tuple[str, bool]]:
-        wanted = [(text, False) for text in answer["conditions"]]
-        return [*wanted, *((text, True) for text in answer.get("kept", ()))]
+    def read(answer: JsonMapping) -> tuple[dict[str, str], dict[str, str]]:
+        return (
+            _read_checks(answer["conditions"], f"scenario_{number}_wants", program.state),
+            _read_checks(answer.get("kept", ()), f"scenario_{number}_keeps", program.state),
+        )
 
-    sections = ("mend",) if problem else ()
+    async def hold(written: tuple[dict[str, str], dict[str, str]]) -> None:
+        await asyncio.to_thread(_try_checks, load, program, state, *written)
+
     fields = {
         "documentation": program.plan.documentation,
-        "state": compact(state),
+        "state": program.classes,
+        "example": compact(state),
         "task": task,
+        "imports": OFFERED_TEXT,
         "problem": problem,
-        "conditions": conditions,
+        "code": code,
     }
     form = FORMS["scenario_checklist"]
-    asked = Question("scenario_checklist", fields, form, read_list, sections=sections)
-    listed = await authors.ask(asked, program.plan.topic)
-    wishes = {
-        f"scenario_{number}_{'keeps' if stays else 'wants'}_{at}": {
-            "task": task,
-            "condition": text,
-            "when": WHEN[stays],
-            "problem": problem,
-        }
-        for at, (text, stays) in enumerate(listed, 1)
+    sections = ("mend",) if problem else ()
+    asked = Question("scenario_checklist", fields, form, read, hold, sections)
+    return await authors.ask(asked, program.plan.topic)
+
+
+def _read_checks(texts: Sequence[str], prefix: str, before: str) -> dict[str, str]:
+    """The sources of check functions by their names in the world, which are numbered. Raises
+    Unreadable."""
+    written = [pair for text in texts for pair in building.functions_in(text).items()]
+    return {
+        f"{prefix}_{number}": _check(*pair, f"{prefix}_{number}", before)
+        for number, pair in enumerate(written, 1)
     }
-    codes = await together(
-        [_check(authors, program, name, wish, compact(state)) for name, wish in wishes.items()]
-    )
-    sources = dict(zip(wishes, codes, strict=True))
-    checks = {name: code for name, code in sources.items() if "_wants_" in name}
-    return checks, {name: code for name, code in sources.items() if "_keeps_" in name}
+
+
+def _check(called: str, source: str, name: str, before: str) -> str:
+    """The source of one check as `name`; `before` it stands the state. Raises Unreadable."""
+    imports, function = building.the_function(source, called, (), before)
+    first = function.body[0]
+    condition = ast.get_docstring(function)
+    if not condition or not (body := function.body[1:]):
+        what = "say in its docstring what has to be true, and answer whether it is"
+        raise Unreadable(f"signature: {what}: {source[:200]}")
+    about = ast.Expr(ast.Constant(" ".join(condition.split())))
+    # What it imports stands in the function: the checks of all scenarios share one file.
+    function.name = name
+    function.body = [about, *imports, *body]
+    function.returns = ast.Name("bool")
+    world = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs][0].arg
+    function.args = ast.arguments([], [ast.arg(world, ast.Name("World"))], None, [], [], None, [])
+    return ast.unparse(ast.fix_missing_locations(ast.copy_location(function, first))) + "\n"
+
+
+def _try_checks(
+    load: Load,
+    program: WorldProgram,
+    state: JsonMapping,
+    checks: Mapping[str, str],
+    guards: Mapping[str, str],
+) -> None:
+    """Asks checks and guards of the state in which the task begins. Raises Unreadable for what
+    each of them does wrong."""
+    faults = list[str]()
+    environment = load(replace(program, checks={**checks, **guards}))
+    for name, code in {**checks, **guards}.items():
+        try:
+            true = holds(environment.reset(dict(state)), Call(name, {}))
+        except BrokenEnvironment as error:
+            faults.append(f"{_control_of(error)}: {condition_of(code)}: {unplaced(error)[:300]}")
+            continue
+        if true and name in checks:
+            what = "is true already, before anything is done"
+            faults.append(f"true_at_start: {condition_of(code)}: {what}")
+        elif not true and name in guards:
+            what = "has to stay true, and is false where the task begins"
+            faults.append(f"guard_broken: {condition_of(code)}: {what}")
+    if faults:
+        raise Unreadable("; ".join(faults))
+
+
+def condition_of(code: str) -> str:
+    """What a check says of itself."""
+    (function,) = parse(code).body
+    return (isinstance(function, ast.FunctionDef) and ast.get_docstring(function)) or code
+
+
+def _control_of(error: BrokenEnvironment) -> str:
+    return "pure_checks" if "changed the state" in str(error) else "errors"
 
 
 async def find_witness(
@@ -198,53 +280,91 @@ async def find_witness(
     program: WorldProgram,
     environment: Environment,
     scenario: WrittenScenario,
+    *,
+    last: bool = True,
 ) -> DoneScenario:
     """Has an agent do the task, a few times at most, until all checks hold; leaves out what it did
-    in vain, and holds the scenario to the controls. Raises Dropped, BudgetSpent, EndpointError, and
-    any other InfrastructureError that is not of the world's own making."""
+    in vain, and holds the scenario to the controls. Unless it is the `last` time, the agent sets
+    out once, and what does not hold then, or a control refuses, is raised as NearMiss. Raises
+    Dropped, BudgetSpent, EndpointError, and any other InfrastructureError that is not of the
+    world's own making."""
     why = "no_witness"
-    for attempt in range(authors.settings.writing.witness_tries):
+    tries = authors.settings.writing.witness_tries
+    earlier = ""
+    for attempt in range(tries if last else 1):
         try:
-            calls, results = await _solved(authors, program, environment, scenario, attempt)
+            way = await _solved(authors, program, environment, scenario, attempt, earlier)
             witness = await asyncio.to_thread(
-                shortest, environment, scenario, linked(scenario.task, calls, results)
+                shortest, environment, scenario, linked(scenario.task, way.calls, way.results)
             )
         except Unanswered:
             why = "unanswered"
             continue
         except BrokenEnvironment as error:
-            name = "pure_checks" if "changed the state" in str(error) else "errors"
-            raise building.Dropped("scenario", [name], [str(error)[:300]]) from None
+            raise building.Dropped("scenario", [_control_of(error)], [str(error)[:300]]) from None
         if witness is not None:
-            return await asyncio.to_thread(_controlled, environment, scenario, witness)
-    raise building.Dropped(
-        "scenario", [why], [f"no way was found in {authors.settings.writing.witness_tries} tries"]
+            done = await asyncio.to_thread(_controlled, environment, scenario, witness, last)
+            for name in sorted({*scenario.guards} - {*done.written.guards}):
+                authors.record.append(
+                    "dropped",
+                    what="guard",
+                    about=program.plan.topic,
+                    reasons=["guard_without_mutant"],
+                    details=[condition_of(scenario.guards[name])],
+                )
+            authors.tell(program.plan.topic, f"scenario {scenario.number + 1}: has a witness")
+            return done
+        earlier = f"{earlier}\n\n{way.history}".strip()
+        if not last:
+            unmet = await asyncio.to_thread(_unmet, environment, scenario, way)
+            raise NearMiss("scenario", [why], [unmet])
+    raise building.Dropped("scenario", [why], [f"no way was found in {tries} tries", earlier])
+
+
+def _unmet(environment: Environment, scenario: WrittenScenario, way: "_Way") -> str:
+    """What is not true after what an agent did."""
+    end = environment.reset(dict(scenario.state))
+    for call in way.calls:
+        scenarios.carried_out(end, call)
+    unmet = [
+        condition_of(code)
+        for name, code in {**scenario.checks, **scenario.guards}.items()
+        if not holds(end, Call(name, {}))
+    ]
+    return (
+        "somebody who knows the task alone did this, and then it was not true that "
+        f"{'; that '.join(unmet)}. If this does the task, put the functions right; if it does not, "
+        f"leave them as they are:\n{way.history}"
     )
 
 
 def _controlled(
-    environment: Environment, scenario: WrittenScenario, witness: tuple[scenarios.WitnessCall, ...]
+    environment: Environment,
+    scenario: WrittenScenario,
+    witness: tuple[scenarios.WitnessCall, ...],
+    last: bool,
 ) -> DoneScenario:
-    """Leaves out guards that no call breaks, which guard nothing. Raises Dropped, NearMiss where it
-    is the checks that are refused."""
+    """Leaves out guards that no call breaks, which guard nothing, unless none is left and it is not
+    the `last` time. Raises Dropped, NearMiss where it is the checks that are refused."""
     validated = scenarios.validate(environment, scenario.asking(witness))
-    if set(scenarios.reasons(validated)) == {"guard_without_mutant"}:
-        idle = {fault.where for fault in validated.faults}
-        scenario = replace(
-            scenario,
-            guards={
-                name: code
-                for name, code in scenario.guards.items()
-                if str(Call(name, {})) not in idle
-            },
-        )
+    idle = {fault.where for fault in validated.faults if fault.control == "guard_without_mutant"}
+    left = {name: code for name, code in scenario.guards.items() if str(Call(name, {})) not in idle}
+    if len(idle) == len(validated.faults) > 0 and (left or last):
+        scenario = replace(scenario, guards=left)
         validated = scenarios.validate(environment, scenario.asking(witness))
     if faults := validated.faults:
         kind = building.Dropped if {fault.control for fault in faults} & BROKEN else NearMiss
+        conditions = {
+            str(Call(name, {})): condition_of(code)
+            for name, code in {**scenario.checks, **scenario.guards}.items()
+        }
         raise kind(
             "scenario",
             [fault.control for fault in faults],
-            [f"{fault.control}: {fault}" for fault in faults],
+            [
+                f"{fault.control}: {conditions.get(fault.where, '')} {fault}".replace("  ", " ")
+                for fault in faults
+            ],
         )
     return DoneScenario(scenario, scenario.asking(witness), validated)
 
@@ -312,43 +432,14 @@ def written_task(
     )
 
 
-async def _check(
-    authors: CachedQuestioner,
-    program: WorldProgram,
-    name: str,
-    asked: Mapping[str, str],
-    example: str,
-) -> str:
-    """The source of one check function, called `name`."""
-    fields = {
-        "documentation": program.plan.documentation,
-        "state": program.state,
-        "imports": OFFERED_TEXT,
-        "example": example,
-        **asked,
-    }
+@frozen
+class _Way:
+    """The calls of one attempt that succeeded, with what they gave, and all calls as they are
+    told."""
 
-    def read(answer: JsonMapping) -> str:
-        code = building.code_of(answer["code"])
-        imports, function = building.the_function(code, "check", (), program.state)
-        first = function.body[0]
-        body = function.body[1:] if ast.get_docstring(function) else function.body
-        if not body:
-            raise Unreadable("signature: write the function with something in it")
-        about = ast.Expr(ast.Constant(" ".join(asked["condition"].split())))
-        # What it imports stands in the function: the checks of all scenarios share one file.
-        function.name = name
-        function.body = [about, *imports, *body]
-        function.returns = ast.Name("bool")
-        world = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs][0].arg
-        function.args = ast.arguments(
-            [], [ast.arg(world, ast.Name("World"))], None, [], [], None, []
-        )
-        return ast.unparse(ast.fix_missing_locations(ast.copy_location(function, first))) + "\n"
-
-    sections = ("mend",) if asked["problem"] else ()
-    question = Question("scenario_check", fields, FORMS["scenario_check"], read, sections=sections)
-    return await authors.ask(question, program.plan.topic)
+    calls: Sequence[Call]
+    results: Sequence[Result]
+    history: str
 
 
 async def _solved(
@@ -357,44 +448,90 @@ async def _solved(
     environment: Environment,
     scenario: WrittenScenario,
     attempt: int,
-) -> tuple[list[Call], list[Result]]:
-    """The calls of one attempt that succeeded, with what they gave."""
+    earlier: str,
+) -> _Way:
+    """One attempt, which ends when all checks hold; of `earlier` ones it is told the calls. A call
+    that names a key which neither the task nor a result has shown is not made."""
     instance = await asyncio.to_thread(environment.reset, dict(scenario.state))
     tools = environment.tools()
+    call_schema = obj({"name": one_of(*tools), "arguments": {"type": "object"}})
     form = AnswerForm(
-        {"next": one_of(*tools, FINISH), "arguments": {"type": "object"}},
-        optional=frozenset({"arguments"}),
+        {
+            "calls": {"type": "array", "items": call_schema, "maxItems": AT_ONCE},
+            "then": one_of(GO_ON, FINISH),
+        }
     )
     fields = {
         "documentation": program.plan.documentation,
-        "tools": "\n".join(compact(tool.schema()) for tool in tools.values()),
+        "tools": documents(tools.values()),
         "task": scenario.task,
+        "earlier": earlier,
     }
+    asked_of = [Call(name, {}) for name in (*scenario.checks, *scenario.guards)]
     calls = list[Call]()
     results = list[Result]()
     history = list[str]()
+    heard = Text.of("\n".join(fields[name] for name in ("task", "documentation", "tools")))
+    shown = set[Any]()
 
-    def read(answer: JsonMapping) -> Call | None:
-        return (
-            None if answer["next"] == FINISH else Call(answer["next"], answer.get("arguments", {}))
-        )
+    def read(answer: JsonMapping) -> tuple[list[Call], bool]:
+        steps = [Call(step["name"], step["arguments"]) for step in answer["calls"]]
+        return steps, answer["then"] == FINISH or not steps
 
-    for _ in range(authors.settings.writing.witness_calls):
+    def made(call: Call) -> Result:
+        keys = scenarios.keys_of(instance.snapshot())
+        for value in values_in(call.arguments):
+            if value in keys and value not in shown and not heard.contains_any_form(value):
+                return Result(
+                    f"nobody has said {value}, and no result has shown it: look it up", None, "tool"
+                )
+        return scenarios.carried_out(instance, call)
+
+    while len(history) < authors.settings.writing.witness_calls:
         asked = {**fields, "calls": "\n".join(history) or "(none yet)"}
-        call = await authors.ask(
-            Question("scenario_solver", asked, form, read), program.plan.topic, attempt
-        )
-        if call is None:
-            break
-        result = await asyncio.to_thread(scenarios.carried_out, instance, call)
-        history.append(
-            f"{compact(call.as_json())} → "
-            f"{'refused: ' if result.error else ''}{excerpt(result.text, SHOWN)}"
-        )
-        if result.error is None:
+        sections = ("mend",) if earlier else ()
+        question = Question("scenario_solver", asked, form, read, sections=sections)
+        steps, finished = await authors.ask(question, program.plan.topic, attempt)
+        refused = False
+        for call in steps:
+            result = await asyncio.to_thread(made, call)
+            refused = result.error is not None
+            history.append(
+                f"{compact(call.as_json())} → "
+                f"{'refused: ' if refused else ''}{excerpt(result.text, SHOWN)}"
+            )
+            if refused:
+                break
             calls.append(call)
             results.append(result)
-    return calls, results
+            shown.update(leaf for _, leaf in leaves(result.value, call.name, keys=True))
+        done = await asyncio.to_thread(lambda: all(holds(instance, check) for check in asked_of))
+        if done or (finished and not refused):
+            break
+    return _Way(calls, results, "\n".join(history))
+
+
+def documents(tools: Iterable[Tool]) -> str:
+    """One line a tool: what it takes, with what is legal, and what it says of itself."""
+    return "\n".join(
+        f"{tool.name}({', '.join(f'{each.name}: {_legal(each)}' for each in tool.parameters)}): "
+        f"{one_line(tool.description)}"
+        for tool in tools
+    )
+
+
+def _legal(parameter: Parameter) -> str:
+    """The values that an argument may have, in few words."""
+    optional = "" if parameter.required else f" = {compact(parameter.default)}"
+    match limits(parameter):
+        case {"enum": listed}:
+            return " | ".join(map(compact, listed)) + optional
+        case {"minimum": least, "maximum": most}:
+            return f"{least}..{most}{optional}"
+        case {"pattern": legal} | {"type": "string" | "boolean" as legal}:
+            return f"{legal}{optional}"
+        case schema:
+            return compact(schema) + optional
 
 
 def linked(

@@ -6,7 +6,7 @@ import math
 import operator
 import tempfile
 from collections import Counter
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -27,14 +27,11 @@ from rods.family.environments.written.assessing import (
     problems_of,
 )
 from rods.family.environments.written.building import BuiltWorld, Dropped, build, corrected
-from rods.family.environments.written.record import FORMS, CachedQuestioner, T
+from rods.family.environments.written.record import FORMS, CachedQuestioner
 from rods.family.environments.written.scenarios import (
     DoneScenario,
-    NearMiss,
     WrittenScenario,
-    find_witness,
-    with_other_checks,
-    write_scenario,
+    done_scenario,
     written_task,
 )
 from rods.llm import Client, Request, RequestRefused
@@ -136,19 +133,13 @@ async def write_world(
             details=[detail[:500] for detail in given_up.details[:20]],
         )
 
-    async def attempts(work: Iterable[Awaitable[T]]) -> list[T]:
-        """The scenarios that are not given up, written or played at the same time."""
-
-        async def attempt(scenario: Awaitable[T]) -> T | None:
-            try:
-                return await scenario
-            except Dropped as given_up:
-                written.dropped.update(given_up.reasons[:1])
-                record(given_up)
-                return None
-
-        outcomes = await together([attempt(job) for job in work])
-        return [scenario for scenario in outcomes if scenario is not None]
+    async def attempt(scenario: Awaitable[DoneScenario]) -> DoneScenario | None:
+        try:
+            return await scenario
+        except Dropped as given_up:
+            written.dropped.update(given_up.reasons[:1])
+            record(given_up)
+            return None
 
     def in_folder(world: BuiltWorld, done: list[DoneScenario]) -> tuple[str, list[OpenTask]]:
         """The world with the checks of the scenarios that passed, written to the folder, and their
@@ -194,44 +185,22 @@ async def write_world(
                 "right": sum(not played.wrong for played in judged),
                 "corrected": len(problems),
             }
-            place = placed(world.program.source(), Path(scratch))
-            scenarios = await attempts(
-                write_scenario(authors, world.program, environments, place, at)
-                for at in range(request.scenarios)
+            # the states that the world was controlled in come first
+            begins = [*world.states, *[None] * request.scenarios][: request.scenarios]
+            ended = await together(
+                [
+                    attempt(done_scenario(authors, world.program, load, number, state))
+                    for number, state in enumerate(begins)
+                ]
             )
-            missed = list[tuple[WrittenScenario, NearMiss]]()
-
-            async def play(
-                asked: Sequence[WrittenScenario], *, last: bool = False
-            ) -> list[DoneScenario]:
-                """Plays all in one world that has the checks of all of them; what a control refuses
-                for its checks is `missed` then, unless it is the last time."""
-                program = with_checks(world.program, asked)
-                environment = await asyncio.to_thread(load, program)
-
-                async def witnessed(scenario: WrittenScenario) -> DoneScenario | None:
-                    try:
-                        return await find_witness(authors, program, environment, scenario)
-                    except NearMiss as miss:
-                        if last:
-                            raise
-                        missed.append((scenario, miss))
-                        return None
-
-                return [done for done in await attempts(map(witnessed, asked)) if done is not None]
-
-            done = await play(scenarios)
-            other = await attempts(
-                with_other_checks(authors, world.program, scenario, miss)
-                for scenario, miss in missed
-            )
-            if other:
-                done += await play(other, last=True)
-            done.sort(key=lambda scenario: scenario.written.number)
+            done = [scenario for scenario in ended if scenario is not None]
+        written.facts["tokens"] = authors.record.tokens_of[topic]
         written.name, written.tasks = await asyncio.to_thread(in_folder, world, done)
     except Dropped as given_up:
         written.reasons = given_up.reasons
         record(given_up)
+    name = written.name or f"dropped: {', '.join(written.reasons)}"
+    authors.tell(topic, f"{name}, {len(written.tasks)} tasks")
     authors.record.append(
         "finished",
         key=key,

@@ -3,12 +3,13 @@ nobody's failure."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import structlog
@@ -16,6 +17,7 @@ from structlog.testing import LogCapture
 
 from bench.fixtures.llm_stub import Script, Stub
 from rods.analysis.schemas import Checker
+from rods.asking import Question, Unreadable
 from rods.calls import Call
 from rods.config import Budgets, Endpoint, parse_config
 from rods.conversations import Persona, Rubric, Script as Scripted
@@ -25,9 +27,10 @@ from rods.errors import InfrastructureError, UserError
 from rods.family.simulation.difficulty import Levels
 from rods.family.simulation.generating import Wanted
 from rods.family.simulation.ledger import Ledger, ToolAnswer
-from rods.family.simulation.models import ModelGenerator, ModelWorld
+from rods.family.simulation.models import ModelGenerator, ModelWorld, Unusable
 from rods.family.simulation.players import simulation_of
 from rods.family.simulation.repository import shipped
+from rods.family.simulation.settings import SimulationSettings
 from rods.family.simulation.world import RepositoryEnvironment
 from rods.gates.ground_truth import unjudgeable
 from rods.llm import Budget, Client
@@ -147,8 +150,9 @@ def test_models_play_and_judge_and_nothing_that_contradicts_itself_reaches_the_p
         assert all(trace.outcome is not None and len(trace.outcome.notes) == 2 for trace in traces)
         stub.use(Script(answer=f"{FAULTY}contradicting"))
         jobs = [players.job(task, TAGS, max_steps=8) for task in roomy]
-        lied = [trace for trace in played(jobs, twice) if trace.end != "infrastructure"]
+        lied = played(jobs, twice)
         assert len(lied) >= 20 and contradictions(lied) == 0
+        assert "infrastructure" not in {trace.end for trace in lied}
     with models(stub, ledger=False) as stateless:
         jobs = [stateless.job(task, TAGS, max_steps=8) for task in roomy]
         assert contradictions(played(jobs, twice)) > 0
@@ -381,3 +385,58 @@ def test_an_answer_that_shows_nothing_of_what_a_later_call_needs_is_asked_for_ag
         for shown in ([], [booking])
     ]
     assert told == [["it shows no booking_id, which the errand needs later"], []]
+
+
+class Obstinate:
+    """Plays tools by one answer, however often it is told what is wrong with it."""
+
+    settings = SimulationSettings()
+    random_seed = 0
+
+    def __init__(self, **value: Any) -> None:
+        self.value = value
+
+    def answer(self, account: str, question: Question[ToolAnswer]) -> ToolAnswer:
+        assert question.check is not None
+        given = ToolAnswer("ok", self.value)
+        try:
+            asyncio.run(cast(Any, question.check(given)))
+        except Unreadable as unreadable:
+            raise Unusable(str(unreadable)) from None
+        return given
+
+
+def test_what_is_known_holds_against_a_model_that_will_not_keep_it() -> None:
+    world = ENVIRONMENTS.load("repository")
+    assert isinstance(world, RepositoryEnvironment)
+    shows = Call("get_flight_booking", {"booking_id": "BKG-77120"})
+    adds = Call("add_luggage", {"booking_id": "BKG-77120", "bags": 2})
+    lists = Call("list_flight_bookings", {"passenger": "Jonas Weber"})
+    task = replace(
+        TASK,
+        user=Persona("Bags.", "Two bags more.", {"bags": "2"}, "", 2, ()),
+        goal=Rubric(("intent",), (lists, adds)),
+        tools=(lists.name, shows.name, adds.name),
+        id="",
+    )
+    booking = {
+        "booking_id": "BKG-77120",
+        "flight_id": "FL-2020",
+        "passenger": "Jonas Weber",
+        "cabin": "economy",
+        "bags": 0,
+        "status": "confirmed",
+        "total": 260,
+    }
+    played = ModelWorld(cast(Any, Obstinate(bookings=[])), task, world)
+    shown = played.call(lists)
+    assert shown.error is None and shown.value["bookings"][0]["booking_id"]
+    assert shown.value["bookings"][0]["passenger"] == "Jonas Weber"
+    played = ModelWorld(cast(Any, Obstinate(bookings=[booking])), task, world)
+    assert played.call(lists).value == {"bookings": [booking]}
+    played.models = cast(
+        Any, Obstinate(**{**booking, "cabin": "business", "bags": 2, "total": 300})
+    )
+    added = played.call(adds)
+    assert added.error is None and added.value["bags"] == 2
+    assert added.value.get("cabin", "economy") == "economy"

@@ -16,8 +16,8 @@ from rods.worlds.checking import Fault
 
 def test_there_are_faults_and_sound_worlds_enough() -> None:
     planted = [fault for name in rule_worlds.NAMES for fault in rule_worlds.planted(name)]
-    assert len(planted) == 68 and len({kind for kind, *_ in planted}) == 6
-    assert sum(len(list(rule_worlds.sound(name))) for name in rule_worlds.NAMES) == 40
+    assert len(planted) == 73 and len({kind for kind, *_ in planted}) == 10
+    assert sum(len(list(rule_worlds.sound(name))) for name in rule_worlds.NAMES) == 43
 
 
 def checked(name: str, source: str, folder: Path) -> list[Fault]:

@@ -58,7 +58,11 @@ def fill(world: World, jar: Name, more: Annotated[int, Field(ge=1, le=30)]) -> i
     world.jars[jar] = world.jars.get(jar, 0) + more
     return world.jars[jar]
 '''
-CHECK = "def check(world: World) -> bool:\n    return world.jars.get('plums') == 9\n"
+CHECK = '''\
+def check(world: World) -> bool:
+    """There are nine plums."""
+    return world.jars.get("plums") == 9
+'''
 START = {"jars": {"plums": 7, "pears": 3, "figs": 1}}
 TASK: dict[str, Any] = {
     "task": "Put 2 more into plums.",
@@ -71,8 +75,8 @@ Codes = Mapping[str, str | Callable[[Question[Any]], str]]
 
 
 class Answering:
-    """`codes`: the code of "world_state", of a tool by its name, or of "scenario_check", or what
-    gives it."""
+    """`codes`: the code of "world_state", of a tool by its name, or of "scenario_checklist", or
+    what gives it."""
 
     settings = Operation().model_copy(
         update={"writing": Writing(fewest_tools=2, rounds=0, corrections=2)}
@@ -83,23 +87,28 @@ class Answering:
             "world_state": STATE,
             "look": LOOK,
             "fill": FILL,
-            "scenario_check": CHECK,
+            "scenario_checklist": CHECK,
             **codes,
         }
         self.asked: list[Question[Any]] = []
         self.records: list[dict[str, Any]] = []
         self.record = self
-        self.calls: list[dict[str, Any]] = [
-            {"next": "fill", "arguments": {"jar": "plums", "more": 2}},
-            {"next": "finish"},
-        ]
+        fill = {"name": "fill", "arguments": {"jar": "plums", "more": 2}}
+        self.steps: list[dict[str, Any]] = [{"calls": [fill], "then": "finish"}]
+        self.said: list[str] = []
 
     def append(self, kind: str, **fields: Any) -> None:
         self.records.append({"kind": kind, **fields})
 
+    def tell(self, about: str, what: str) -> None:
+        self.said.append(what)
+
     def named(self, question: Question[Any]) -> str:
-        tool = question.template == "world_tool"
-        return question.fields["tool"].partition("(")[0] if tool else question.template
+        """The template, or the names of the tools that are asked for."""
+        if question.template != "world_tool":
+            return question.template
+        lines = question.fields["wanted"].splitlines()
+        return " ".join(line.partition("(")[0] for line in lines)
 
     async def ask(self, question: Question[Any], about: str, number: int = 0) -> Any:
         self.asked.append(question)
@@ -107,14 +116,15 @@ class Answering:
             "world_plan": PLAN,
             "scenario_state": {"state": START},
             "scenario_task": TASK,
-            "scenario_checklist": {"conditions": ["There are nine plums."]},
         }
         given = known.get(question.template, {})
         if question.template == "scenario_solver":
-            given = self.calls.pop(0)
+            given = self.steps.pop(0)
         elif not given:
-            code = self.codes[self.named(question)]
-            given = {"code": code if isinstance(code, str) else code(question), "broken": BROKEN}
+            codes = [self.codes[name] for name in self.named(question).split()]
+            texts = [code if isinstance(code, str) else code(question) for code in codes]
+            code = texts if question.template == "world_tool" else texts[0]
+            given = {"code": code, "broken": BROKEN, "conditions": texts}
         meant = question.read(given)
         if question.check is not None:
             await question.check(meant)

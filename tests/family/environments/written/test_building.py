@@ -77,7 +77,6 @@ def test_a_program_is_found_in_its_fence_and_without_an_import_from_the_future()
         ("signature", FILL.replace("jar: Name", "*jar: Name")),
         ("signature", FILL.replace("jar: Name", "jar")),
         ("signature", FILL.replace(" -> int", "")),
-        ("signature", f"@staticmethod\n{FILL}"),
         ("signature", f"{FILL}\nfill(World(), 'a')\n"),
         ("signature", f"class Jar:\n    pass\n\n{FILL}"),
         ("imports", f"import os\n{FILL}"),

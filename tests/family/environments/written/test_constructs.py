@@ -11,15 +11,21 @@ import pytest
 
 from rods.asking import Question, Unreadable
 from rods.config import Sandbox
+from rods.environments.base import Environment
 from rods.environments.loading import Environments
 from rods.family.environments.checking.worlds import OFFERED, OFFERED_TEXT, program_faults
-from rods.family.environments.programs import WorldPlan, WorldProgram, placed
-from rods.family.environments.written.building import BuiltWorld, build
+from rods.family.environments.programs import PlannedTool, WorldPlan, WorldProgram, placed
+from rods.family.environments.written.building import BuiltWorld, _tools, build, functions_in
 from rods.family.environments.written.record import CachedQuestioner
-from rods.family.environments.written.scenarios import _check, find_witness, write_scenario
+from rods.family.environments.written.scenarios import (
+    _read_checks,
+    _try_checks,
+    find_witness,
+    write_scenario,
+)
 from rods.family.environments.written.writing import with_checks
 from rods.prompts import load
-from tests.family.environments.written.answering import CHECK, FILL, LOOK, STATE, Answering
+from tests.family.environments.written.answering import CHECK, FILL, LOOK, START, STATE, Answering
 
 SANDBOX = Sandbox(workers=2, seconds=10.0)
 
@@ -48,7 +54,7 @@ def everything(whole: bool) -> dict[str, str]:
         "world_state": f"{imports}\n\n{STATE}\n\ndef _uses() -> int:\n{lines}    return 1\n",
         "look": first_in(LOOK, imports, lines).replace("-> int", f"-> {optional}[int]"),
         "fill": first_in(FILL, imports, lines),
-        "scenario_check": first_in(CHECK, imports, lines),
+        "scenario_checklist": first_in(CHECK, imports, lines),
     }
 
 
@@ -56,7 +62,7 @@ async def world(authors: Answering) -> BuiltWorld:
     return await build(cast(CachedQuestioner, authors), "Jars.", SANDBOX)
 
 
-@pytest.mark.parametrize("template", ["world_state", "world_tool", "scenario_check"])
+@pytest.mark.parametrize("template", ["world_state", "world_tool", "scenario_checklist"])
 def test_prompts_tell_the_names_that_the_syntax_tree_is_held_to(template: str) -> None:
     assert "imports" in load(template).fields
     assert all(
@@ -72,16 +78,16 @@ async def test_whatever_is_offered_is_assembled_checked_and_run_in_every_part(
 ) -> None:
     authors: Any = Answering(**everything(whole))
     built = await world(authors)
-    assert [question.template for question in authors.asked].count(
-        "world_tool"
-    ) == 2 and not authors.records
+    templates = [question.template for question in authors.asked]
+    assert templates.count("world_tool") == 1 and not authors.records
     with Environments(SANDBOX) as environments:
-        place = placed(built.program.source(), tmp_path)
-        scenario = await write_scenario(authors, built.program, environments, place, 0)
+
+        def load(program: WorldProgram) -> Environment:
+            return environments.load(placed(program.source(), tmp_path))
+
+        scenario = await write_scenario(authors, built.program, load, 0)
         program = with_checks(built.program, [scenario])
-        done = await find_witness(
-            authors, program, environments.load(placed(program.source(), tmp_path)), scenario
-        )
+        done = await find_witness(authors, program, load(program), scenario)
     assert len(done.scenario.witness) == 1 and program_faults(program.source(), "world.py") == []
 
 
@@ -139,7 +145,8 @@ async def test_a_tool_that_fails_is_named_and_asked_for_again_alone(
     authors = Answering(fill=lambda question: FILL if question.fields["problem"] else wrong)
     built = await world(authors)
     asked = [authors.named(question) for question in authors.asked]
-    assert asked.count("world_state") == asked.count("look") == 1 and asked.count("fill") == 2
+    assert [name for name in asked if "l" in name and "_" not in name] == ["look fill", "fill"]
+    assert asked.count("world_state") == 1
     (refused,) = authors.records
     faults = [fault for fault in refused["faults"] if fault["control"] == control]
     told = built.program.lines()["fill"]
@@ -172,8 +179,68 @@ async def test_imports_before_a_tool_stay_before_what_registers_it() -> None:
 @pytest.mark.parametrize(
     "code", ["from os import path\n", "import os\n", "from collections import abc\n"]
 )
-async def test_a_check_that_imports_something_else_is_refused_by_its_line(code: str) -> None:
-    program = WorldProgram(WorldPlan("Jars.", {}, (), ()), STATE)
-    authors: Any = Answering(scenario_check=code + CHECK)
+def test_a_check_that_imports_something_else_is_refused_by_its_line(code: str) -> None:
     with pytest.raises(Unreadable, match="imports: line 1 imports"):
-        await _check(authors, program, "wants", {"condition": "Nine.", "problem": ""}, "{}")
+        _read_checks([code + CHECK], "wants", STATE)
+
+
+@pytest.mark.parametrize(
+    ("condition", "kept", "why"),
+    [
+        ("world.jars", [], "true_at_start: There are nine plums"),
+        ("len(world.jars) > 9", ["len(world.jars) == 9"], "guard_broken: There are nine plums"),
+        ("world.jars['no']", [], "errors: There are nine plums"),
+    ],
+)
+@pytest.mark.needs("sandbox")
+def test_checks_are_asked_of_the_first_state_before_anybody_does_the_task(
+    condition: str, kept: list[str], why: str, tmp_path: Path
+) -> None:
+    program = WorldProgram(WorldPlan("Jars.", {}, (), ()), STATE)
+    codes = [
+        CHECK.replace('world.jars.get("plums") == 9', f"bool({text})")
+        for text in (condition, *kept)
+    ]
+    checks = _read_checks(codes[:1], "wants", STATE)
+    guards = _read_checks(codes[1:], "keeps", STATE)
+    with Environments(SANDBOX) as environments:
+
+        def load(program: WorldProgram) -> Environment:
+            return environments.load(placed(program.source(), tmp_path))
+
+        with pytest.raises(Unreadable, match=why):
+            _try_checks(load, program, START, checks, guards)
+
+
+def test_a_check_says_its_condition() -> None:
+    bare = CHECK.replace('    """There are nine plums."""\n', "")
+    with pytest.raises(Unreadable, match="signature: say in its docstring"):
+        _read_checks([bare], "wants", STATE)
+
+
+async def test_several_tools_are_asked_for_at_once_and_one_that_cannot_be_used_is_named() -> None:
+    tools = (
+        PlannedTool("look", "Jars", True, "Looks.", {"jar": "it"}),
+        PlannedTool("fill", "Jars", False, "Fills.", {"jar": "it", "more": "much"}),
+    )
+    program = WorldProgram(WorldPlan("Jars.", {}, (), tools), STATE)
+    authors: Any = Answering()
+    assert await _tools(authors, program, tools, {}, 0) == {"fill": FILL, "look": LOOK}
+    (asked,) = authors.asked
+    assert authors.named(asked) == "look fill" and asked.parts == 512 and not asked.sections
+    authors = Answering(fill=FILL.replace("jar: Name, ", ""))
+    with pytest.raises(Unreadable, match=r"signature: it was to be fill\("):
+        await _tools(authors, program, tools, {}, 0)
+    authors = Answering(fill=LOOK)
+    with pytest.raises(Unreadable, match="signature: write the one function fill"):
+        await _tools(authors, program, tools, {}, 0)
+
+
+def test_functions_of_one_text_are_read_one_by_one() -> None:
+    assert functions_in(f"import math\n{LOOK}\n\n{FILL}") == {
+        "look": f"import math\n{LOOK}",
+        "fill": f"import math\n{FILL}",
+    }
+    assert functions_in(f"@staticmethod\n{FILL}") == {"fill": FILL}
+    with pytest.raises(Unreadable, match="signature: write functions alone"):
+        functions_in("print(1)\n" + LOOK)

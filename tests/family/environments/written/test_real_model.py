@@ -18,8 +18,9 @@ import pytest
 
 from bench.fixtures.llm_stub import Script, Stub
 from rods.config import Endpoint, Operation, Role, Sandbox
+from rods.environments.base import Environment
 from rods.environments.loading import Environments
-from rods.family.environments.programs import placed
+from rods.family.environments.programs import WorldProgram, placed
 from rods.family.environments.settings import WriterRoles, Writing
 from rods.family.environments.written.assessing import assess
 from rods.family.environments.written.building import BuiltWorld, Dropped, build
@@ -72,14 +73,15 @@ async def each_stage(
     with Environments(SANDBOX) as environments:
         place = placed(world.program.source(), folder)
         await tried("assessment", assess(authors, world, environments.load(place)))
-        written = await tried(
-            "scenario", write_scenario(authors, world.program, environments, place, 0)
-        )
+
+        def load(program: WorldProgram) -> Environment:
+            return environments.load(placed(program.source(), folder))
+
+        written = await tried("scenario", write_scenario(authors, world.program, load, 0))
         scenario = told or written
         assert isinstance(scenario, WrittenScenario)
         program = with_checks(world.program, [scenario])
-        checked = environments.load(placed(program.source(), folder))
-        await tried("witness", find_witness(authors, program, checked, scenario))
+        await tried("witness", find_witness(authors, program, load(program), scenario))
     return world, scenario, ended
 
 

@@ -95,7 +95,7 @@ async def test_a_tool_that_breaks_a_rule_goes_back_to_its_writer_with_rule_and_c
     authors = Answering(fill=lambda question: FILL if question.fields["problem"] else OVERFILLS)
     world = await build(cast(CachedQuestioner, authors), "Jars.", SANDBOX)
     asked = [authors.named(question) for question in authors.asked]
-    assert (asked.count("fill"), asked.count("look"), asked.count("world_state")) == (2, 1, 1)
+    assert asked[-2:] == ["look fill", "fill"] and asked.count("world_state") == 1
     problem = authors.asked[-1].fields["problem"]
     assert "rules: fill: breaks rule 1: " in problem and "(fill(jar=" in problem
     assert world.program.tools["fill"] == FILL

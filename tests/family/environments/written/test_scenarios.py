@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,10 +21,10 @@ from rods.environments.loading import Environments
 from rods.errors import InfrastructureError
 from rods.family.environments.checking.scenarios import WitnessCall
 from rods.family.environments.programs import WorldPlan, WorldProgram, check
-from rods.family.environments.written.building import Dropped
-from rods.family.environments.written.scenarios import WrittenScenario, find_witness
+from rods.family.environments.written.building import Dropped, unplaced
+from rods.family.environments.written.scenarios import NearMiss, WrittenScenario, find_witness
 from rods.worlds.sandbox.environment import ConfinedWorld, Sandboxed
-from tests.family.environments.checking.small_world import spoilt
+from tests.family.environments.checking.small_world import SOURCE, spoilt
 
 NINE = (
     'def nine_plums(db: World) -> bool:\n    """There are nine plums."""\n    return '
@@ -38,28 +39,41 @@ PROGRAM = WorldProgram(WorldPlan("Jars.", {}, (), ()))
 FILL = Call("fill", {"jar": "plums", "more": 2})
 
 
+Loaded = Callable[..., Sandboxed]
+
+
 class Fills:
-    """Whoever is asked fills the jar, and is done."""
+    """Whoever is asked fills the jar, and is done; or answers something else. `said` is what was
+    asked."""
 
     settings = Operation()
 
-    def __init__(self) -> None:
-        self.answers: list[dict[str, Any]] = [
-            {"next": FILL.name, "arguments": FILL.arguments},
-            {"next": "finish"},
-        ]
+    def __init__(self, *answers: dict[str, Any]) -> None:
+        self.answers = [*answers] or [{"calls": [FILL.as_json()], "then": "finish"}]
+        self.said: list[Question[Any]] = []
+        self.record = self
+        self.records: list[dict[str, Any]] = []
+
+    def tell(self, about: str, what: str) -> None:
+        pass
+
+    def append(self, kind: str, **fields: Any) -> None:
+        self.records.append({"kind": kind, **fields})
 
     async def ask(self, question: Question[Any], about: str, number: int = 0) -> Any:
+        self.said.append(question)
         return question.read(self.answers.pop(0))
 
 
 @pytest.fixture
-def load(tmp_path: Path) -> Iterator[Callable[[tuple[str, str]], Sandboxed]]:
+def load(tmp_path: Path) -> Iterator[Loaded]:
     """Loads the small world with a change, in one confined process."""
     with Environments(Sandbox(workers=1, seconds=60.0)) as environments:
 
-        def loaded(change: tuple[str, str]) -> Sandboxed:
-            source = spoilt(change) + check(NINE)
+        def loaded(change: tuple[str, str] = ("", ""), *more: str) -> Sandboxed:
+            source = (spoilt(change) if any(change) else SOURCE) + "".join(
+                map(check, (NINE, *more))
+            )
             environment = environments.load(f"{tmp_path}/{addressed.keep(source, tmp_path)}")
             assert isinstance(environment, Sandboxed)
             return environment
@@ -73,7 +87,7 @@ def load(tmp_path: Path) -> Iterator[Callable[[tuple[str, str]], Sandboxed]]:
     "number", [1, *(pytest.param(number, marks=pytest.mark.sweep) for number in (2, 3))]
 )
 async def test_a_killed_process_is_not_the_fault_of_the_scenario(
-    load: Callable[[tuple[str, str]], Sandboxed], monkeypatch: pytest.MonkeyPatch, number: int
+    load: Loaded, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     environment = load(SLOW)
     made = [0]
@@ -98,8 +112,74 @@ async def test_a_killed_process_is_not_the_fault_of_the_scenario(
     assert done.scenario.witness == (WitnessCall(FILL),)
 
 
-async def test_a_world_that_ends_its_process_is_the_fault_of_what_was_written(
-    load: Callable[[tuple[str, str]], Sandboxed],
-) -> None:
+async def test_a_world_that_ends_its_process_is_the_fault_of_what_was_written(load: Loaded) -> None:
     with pytest.raises(Dropped, match="errors"):
         await find_witness(cast(Any, Fills()), PROGRAM, load(ENDS), SCENARIO)
+
+
+def moves(*calls: tuple[str, dict[str, Any]], then: str = "finish") -> dict[str, Any]:
+    return {
+        "calls": [{"name": name, "arguments": arguments} for name, arguments in calls],
+        "then": then,
+    }
+
+
+async def test_a_key_that_nobody_has_said_or_shown_is_looked_up_first(load: Loaded) -> None:
+    vague = replace(SCENARIO, task="Put 2 more into the one jar that there is.")
+    full = ("fill", {"jar": "plums", "more": 2})
+    agent = Fills(moves(full), moves(("jars", {}), full, then="go on"))
+    done = await find_witness(cast(Any, agent), PROGRAM, load(), vague)
+    assert [step.call.name for step in done.scenario.witness] == ["jars", "fill"]
+    assert done.scenario.witness[1].takes == {"jar": 0}
+    told = agent.said[1].fields["calls"]
+    assert "refused: nobody has said plums, and no result has shown it: look it up" in told
+    assert not agent.answers  # all checks hold then, and nobody is asked whether it is done
+
+
+async def test_calls_after_a_refused_one_are_not_made(load: Loaded) -> None:
+    agent = Fills(
+        moves(("empty", {"jar": "figs"}), ("empty", {"jar": "plums"})),
+        moves(("fill", {"jar": "plums", "more": 2})),
+    )
+    done = await find_witness(cast(Any, agent), PROGRAM, load(), SCENARIO)
+    assert [step.call for step in done.scenario.witness] == [FILL]
+    assert agent.said[1].fields["calls"].count("→") == 1
+
+
+async def test_what_does_not_hold_is_told_to_the_checks_writer_before_another_try(
+    load: Loaded,
+) -> None:
+    short = moves(("fill", {"jar": "plums", "more": 1}))
+    with pytest.raises(NearMiss) as missed:
+        await find_witness(cast(Any, Fills(short)), PROGRAM, load(), SCENARIO, last=False)
+    (detail,) = missed.value.details
+    assert "it was not true that There are nine plums." in detail and '"more":1' in detail
+    agent = Fills(short, moves(("fill", {"jar": "plums", "more": 2})))
+    await find_witness(cast(Any, agent), PROGRAM, load(), SCENARIO)
+    assert agent.said[0].sections == () and agent.said[1].sections == ("mend",)
+    assert '"more":1' in agent.said[1].fields["earlier"]
+
+
+IDLE = (
+    'def no_end(db: World) -> bool:\n    """There are few jars."""\n    return len(db.jars) < 99\n'
+)
+
+
+async def test_a_guard_that_nothing_breaks_is_sent_back_and_then_dropped_by_its_words(
+    load: Loaded,
+) -> None:
+    guarded = replace(SCENARIO, guards={"no_end": IDLE})
+    environment = load(("", ""), IDLE)
+    with pytest.raises(NearMiss, match="guard_without_mutant") as missed:
+        await find_witness(cast(Any, Fills()), PROGRAM, environment, guarded, last=False)
+    assert "guard_without_mutant: There are few jars." in missed.value.details[0]
+    agent = Fills()
+    done = await find_witness(cast(Any, agent), PROGRAM, environment, guarded)
+    assert done.written.guards == {}
+    (dropped,) = agent.records
+    assert dropped["what"] == "guard" and dropped["details"] == ["There are few jars."]
+
+
+def test_what_a_model_is_told_names_no_folder_of_this_machine() -> None:
+    error = ValueError("environment '/tmp/x1/environments/ab/world.py:environment' raised: no")
+    assert unplaced(error) == "environment 'world.py:environment' raised: no"
