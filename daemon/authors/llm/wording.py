@@ -55,13 +55,13 @@ async def queries(context: Context, assignment: StagedAssignment, draft: Draft) 
     problem = ""
     for _ in range(AGAIN + 1):
         # Without the rewrite each turn is written, and read, for itself (004 Appendix R).
-        together = whole and context.settings.calls == "batched"
-        for group in [due] if together else [[turn] for turn in due]:
+        groups = [due] if whole else [[turn] for turn in due]
+        for group in groups:
             written = await _written(context, assignment, draft, group, texts, problem)
             for turn, text in zip(group, written, strict=True):
                 texts[turn] = text
         objections: dict[int, str] = {}
-        for group in [due] if whole else [[turn] for turn in due]:
+        for group in groups:
             objections |= await _misaligned(context, assignment, draft, group, texts)
         if not objections:
             return tuple(texts)
