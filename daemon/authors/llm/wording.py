@@ -361,7 +361,7 @@ def references(tools: Tools, draft: Draft, turn: int) -> list[str]:
                         continue
                     # what the user called it by, where nothing else tells it from others
                     own = [leaf for leaf in meant.telling.values() if canonical(leaf) in said]
-                    if told := meant.words or (own and f"the one with {own[0]}"):
+                    if told := meant.words or (own and f"the {meant.kind} with {own[0]}"):
                         words[told] = None
             met += mentions(number, bound.call, bound.result)
             keys |= keys_of(value_of(bound.result))

@@ -151,7 +151,7 @@ def test_a_thing_with_a_rival_is_referred_to_by_what_the_user_called_it() -> Non
     )
     plan = Plan((PlannedTurn((), ()), PlannedTurn((), ())))
     assert references(load("desk").tools(), Draft(plan, state, turns), 1) == [
-        "the one with seminar"
+        "the event with seminar"
     ]
 
 
