@@ -217,8 +217,8 @@ class AbstentionTurn:
     def _asked_before(self, index: int, stopped: Sequence[int]) -> bool:
         """Whether the turn without calls asks for a call of this turn, rather than this turn
         itself: its text says a value that is the call's alone, and of none of those `stopped`,
-        which cannot be made there either ("write what we agreed on into a.txt" asks for no move of it), or means
-        its tool no less."""
+        which cannot be made there either ("write what we agreed on into a.txt" asks for no move of
+        it), or means its tool no less."""
         call = self.calls[index]
         (asked, now) = self.task.script[self.turn - 1 : self.turn + 1]
         shared = set[Any]().union(*(keys_in(self.calls[at].arguments) for at in stopped))

@@ -182,7 +182,8 @@ RELATIVE = re.compile(
 )
 # which of two is meant, by what only a reader knows of them, or by what was done with one
 CHOOSES = re.compile(
-    r"\b(?:whoever|the (?:\w+ (?:(?:that|which|whom?) )?(?:you|i|we)(?:['’](?:ve|d)| have| had| just)"
+    r"\b(?:whoever"
+    r"|the (?:\w+ (?:(?:that|which|whom?) )?(?:you|i|we)(?:['’](?:ve|d)| have| had| just)"
     r"|(?!same|other|last|latest)\w+ one|new \w+|\w+er of|(?:most|least) \w+"
     r"|(?:four|fif|six|seven|eigh|nin|ten)th \w+"  # "the seventh picture" of a list
     r"|(?!latest|request|test|guest|interest|forest)\w{2,}est))\b"

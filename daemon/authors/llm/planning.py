@@ -184,12 +184,22 @@ async def plan(context: Context, assignment: StagedAssignment) -> Plan:
         if alone
         else "A turn may have several functions.",
     }
+    avoids = wanted.leaves_choice and not assignment.same
+    known = {*assignment.profile.tools}
+    others = any(
+        known.isdisjoint(_tools(catalogue, [[name]]))
+        for places in wanted.turns
+        for options in places
+        for name in options
+        if len(options) > 1
+    )
     due = {
         "schemas": wanted.depth is None,
         "refused": refused,
         "story": assignment.narrative,
         "root": assignment.narrative,
-        "avoid": wanted.leaves_choice and not assignment.same,
+        "avoid": avoids,
+        "others": avoids and others,
         "compose": composes,
         "learn": assignment.failures,
     }

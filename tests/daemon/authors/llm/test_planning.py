@@ -374,6 +374,29 @@ def test_where_places_hang_together_only_what_stands_in_plans_that_work_is_offer
     assert narrowed(monkeypatch, drawn, "list_team") == drawn, "nothing is known of what fails"
 
 
+@pytest.mark.parametrize("others", [True, False])
+async def test_other_tools_than_the_seed_s_are_wanted_only_where_some_are_listed(
+    stub: Stub, monkeypatch: pytest.MonkeyPatch, others: bool
+) -> None:
+    given = assignment()
+    own, *_ = given.profile.tools
+    other = next(name for name in load("desk").tools() if name not in given.profile.tools)
+    wanted = Pattern((((own, other if others else own),),), depth=0)
+    monkeypatch.setattr(planning, "pattern", lambda *_: wanted)
+    asked = list[str]()
+
+    async def ask(*_: Any, sections: list[str], **options: Any) -> None:
+        asked.extend(sections)
+        raise ComposeError("plan_unreadable", "enough")
+
+    async with early(stub, "good", recipes=False) as who:
+        author: Any = who.author
+        author.ask = ask
+        with pytest.raises(ComposeError, match="enough"):
+            await author.plan(given)
+    assert "avoid" in asked and ("others" in asked) == others
+
+
 async def test_whoever_plans_in_vain_is_told_a_plan_that_is_known_to_work(
     stub: Stub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
