@@ -52,6 +52,11 @@ def _known(environment: Environment) -> dict[bytes, dict[bytes, Probed]]:
     return {}
 
 
+def is_written_out(value: Any) -> bool:
+    """Whether it is a whole result that could not be read, such as "{'sum': Decimal('3.5')}"."""
+    return isinstance(value, str) and value[:1] in ("{", "[", "(") and value[-1:] in "}])"
+
+
 def is_pointed_at(name: str, value: Any, met: Sequence[Mention], keys: Set[Any]) -> bool:
     """Whether a user need not say an argument's value that calls have returned: words can point at
     it, and it is not how much is meant."""
@@ -143,6 +148,7 @@ class Prober:
                     wide[slot],
                     [scene.calls[number] for number in feeders],
                 )
+                returned = [value for value in returned if not is_written_out(value)]
                 # what is the only one of its kind first: words point at that
                 returned.sort(key=lambda value: not alone.issuperset(map(key_of, values_in(value))))
                 pointed = (one for one in returned[:SEEN] if is_pointed_at(slot, one, met, keys))

@@ -43,7 +43,7 @@ DRAWS = 16  # plans of single tools that chance draws at most, to see which can 
 KNOWN = 4  # such plans that are enough
 TRIED = 3  # functions that are drawn at most for a place of one
 PROBED = 5_000  # calls after which no more are drawn
-NARRATIVE = {"type": "string", "minLength": 1, "maxLength": 400}
+NARRATIVE = {"type": "string", "minLength": 1, "maxLength": 800}
 FAILURE = 1_000  # characters of a failure that is told
 PAIRS = 12  # that are shown of functions which feed each other
 TOLD = 300  # characters of what the root's user says
@@ -210,8 +210,8 @@ async def plan(context: Context, assignment: StagedAssignment) -> Plan:
     async def check(plan: Plan) -> None:
         # else no answer is another
         if wanted.leaves_choice and (doom := await context.compute(tried, plan)):
-            known = f" These are known to go together: {wanted.known}" if wanted.known else ""
-            raise Unreadable(f"{doom.detail}.{known}", doom.type)
+            known = f". These are known to go together: {wanted.known}" if wanted.known else ""
+            raise Unreadable(f"{doom.detail}{known}", doom.type)
 
     return await context.ask(
         assignment, "planner", fields, answers, read, check=check, sections=sections
@@ -222,8 +222,9 @@ def _satisfiable(
     context: Context, assignment: StagedAssignment, prober: Prober, drawn: Pattern
 ) -> Pattern:
     """Of a pattern of single tools, at the places that hang together, only what stands in plans of
-    which chance could make something, with one of these. Raises the error of a plan where none
-    leaves a choice, and of the last where nothing comes of any."""
+    which chance could make something, with one of these. Raises the error of the plan where there
+    is no choice, and of the last where nothing comes of any, if half of them fail by what no value
+    mends, or a plan has failed already."""
     catalogue = context.catalogue
     if not drawn.leaves_choice:
         if doom := _doomed(context, assignment, prober, _planned(catalogue, drawn.offered)):
@@ -233,24 +234,25 @@ def _satisfiable(
         return drawn
     rng = assignment.rng("plans")
     known = list[list[list[str]]]()
-    doom: ComposeError | None = None
-    hopeless = True
+    dooms = list[ComposeError]()
+    drawn_plans = 0
     most = prober.calls + PROBED
     barred = set[tuple[int | None, str]]()
     for _ in range(DRAWS):
         turns = _drawn(prober, drawn, rng, barred)
         works, doom = _trial(context, assignment, prober, _planned(catalogue, turns))
-        if doom is None:
-            hopeless = False
-        else:
+        drawn_plans += 1
+        if doom is not None:
+            dooms.append(doom)
             barred.update((doom.turn, name) for name in doom.functions)
         if works:
             known.append(turns)
         if len(known) == KNOWN or prober.calls > most:
             break
     if not known:
-        if hopeless and doom is not None:
-            raise ComposeError(doom.type, doom.detail)
+        # whoever chooses well may do better than chance, once
+        if dooms and (assignment.failures or 2 * len(dooms) >= drawn_plans):
+            raise ComposeError(dooms[-1].type, dooms[-1].detail)
         return drawn
     hanging = {place for pair in drawn.pairs for place in pair}
     hanging |= {

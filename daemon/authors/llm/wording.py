@@ -9,6 +9,7 @@ alone: no other turn and no story is shown."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import reduce
 from typing import Any
 
 from rods.analysis.containment import Text, is_small, key_of, values_in
@@ -392,7 +393,9 @@ def form_faults(environment: Environment, calls: Sequence[BoundCall], text: str)
     truth = tuple(bound.call for bound in calls)
     tools = tuple(dict.fromkeys(call.name for call in truth))
     alone = Task(reference(environment), "base", (text,), (truth,), tools)
-    broken = ["has line breaks"] * (len(text.splitlines()) > 1)
+    values = (leaf for call in truth for leaf in values_in(call.arguments))
+    lines = reduce(lambda left, value: left.replace(str(value), " "), values, text).splitlines()
+    broken = ["has line breaks outside a value"] * (len(lines) > 1)
     return broken + [reason.text for reason in leaks(environment, alone)] + unnatural(text, LONGEST)
 
 

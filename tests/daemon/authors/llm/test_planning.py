@@ -343,15 +343,23 @@ async def test_a_plan_that_nothing_comes_of_is_said_why_before_anything_is_asked
         assert set(who.stages()) == asked
 
 
-def narrowed(monkeypatch: pytest.MonkeyPatch, drawn: Pattern, works: str) -> Pattern:
-    """What is left of a pattern where plans can be made that begin with the function `works`."""
-    given = assignment()
+def narrowed(
+    monkeypatch: pytest.MonkeyPatch,
+    drawn: Pattern,
+    works: str,
+    doom: ComposeError | None = None,
+    failures: tuple[ComposeError, ...] = (),
+) -> Pattern:
+    """What is left of a pattern where plans can be made that begin with the function `works`, and
+    the others fail by `doom`."""
+    given = replace(assignment(), failures=failures)
     looked = prober(given, single_tools(load("desk")))
     context = SimpleNamespace(environment=looked.environment, catalogue=looked.catalogue)
 
     def trial(*given: Any) -> tuple[bool, ComposeError | None]:
         *_, plan = given
-        return plan.turns[0].tools[0] == works, None
+        fits = plan.turns[0].tools[0] == works
+        return fits, None if fits else doom
 
     monkeypatch.setattr(planning, "_trial", trial)
     return planning._satisfiable(cast(Context, context), given, looked, drawn)
@@ -372,6 +380,10 @@ def test_where_places_hang_together_only_what_stands_in_plans_that_work_is_offer
     assert left.pairs == {(first, second): [("search_mail", "read_mail")]}
     assert [names[:1] for names in left.known[:2]] == [["search_mail"], ["read_mail"]]
     assert narrowed(monkeypatch, drawn, "list_team") == drawn, "nothing is known of what fails"
+    doom = ComposeError("no_pattern", "in vain")
+    for failures in ((), (doom,)):
+        with pytest.raises(ComposeError, match="in vain"):
+            narrowed(monkeypatch, drawn, "list_team", doom, failures)
 
 
 @pytest.mark.parametrize("others", [True, False])
