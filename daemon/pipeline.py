@@ -303,8 +303,8 @@ class _Staged(_Writing[Task, StagedAuthor]):
         write = self.author.rewrite if settings.rewrite else self.author.queries
         simple, type = (draft, wanted) if wanted in PLAIN else (without_empty_turns(draft), "base")
         texts = await self._in_stage("rewrite", write(assignment, simple), simple)
-        # in a model's joint form one judge reads the whole, once it has its form
-        judged = wanted in PLAIN or (settings.author, settings.calls) != ("llm", "batched")
+        # of a model's variant one judge reads the whole, once it has its form
+        judged = wanted in PLAIN or settings.author != "llm"
         cycles = settings.refine_cycles
         candidate = await self._accepted(assignment, simple, texts, type, cycles, judged=judged)
         if wanted not in PLAIN:

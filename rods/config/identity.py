@@ -303,7 +303,7 @@ class PipelineSettings(Section):
     recipes: bool = True
     # author=llm: models may write functions of several tools (004 Appendix D)
     high_level: bool = False
-    # author=llm: all turns' requests in one call, or a call a turn before the rewrite as in 004
+    # author=llm: the rewrite words all turns, or, as in 004, turns that were worded and verified
     calls: Literal["batched", "per_turn"] = "batched"
     # author=llm: times a model is asked until its answer can be read
     answer_tries: AtLeastOne = 3

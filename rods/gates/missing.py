@@ -156,7 +156,7 @@ class AbstentionTurn:
         return [
             index
             for index, _ in steps
-            if index not in spared and (index in preparing or self._asked_before(index))
+            if index not in spared and (index in preparing or self._asked_before(index, stopped))
         ]
 
     def _supplied(self, call: Call) -> Iterator[str]:
@@ -214,14 +214,14 @@ class AbstentionTurn:
         *_, result = (world.call(call) for call in self.calls[index + 1 : other + 1])
         return result.text != self.results[self.turn][other].text
 
-    def _asked_before(self, index: int) -> bool:
+    def _asked_before(self, index: int, stopped: Sequence[int]) -> bool:
         """Whether the turn without calls asks for a call of this turn, rather than this turn
-        itself: its text says a value that is the call's alone, and no other call's that cannot be
-        made there either ("write what we agreed on into a.txt" asks for no move of it), or means
-        its tool no less."""
+        itself: its text says a value that is the call's alone, and of none of those `stopped`,
+        which cannot be made there either ("write what we agreed on into a.txt" asks for no move of
+        it), or means its tool no less."""
         call = self.calls[index]
         (asked, now) = self.task.script[self.turn - 1 : self.turn + 1]
-        shared = set[Any]().union(*(keys_in(self.calls[at].arguments) for at in self.lacking))
+        shared = set[Any]().union(*(keys_in(self.calls[at].arguments) for at in stopped))
         values = [
             leaf
             for leaf in values_in(call.arguments)

@@ -180,11 +180,13 @@ RELATIVE = re.compile(
     r"|twice|doubled?|triple|rest|remain(?:s|ing|der)|left|all|everything|whatever|total|sum"
     r"|difference|together|average)\b"
 )
-# which of two is meant, by what only a reader knows of them
+# which of two is meant, by what only a reader knows of them, or by what was done with one
 CHOOSES = re.compile(
-    r"\bthe (?:(?!same|other|last|latest)\w+ one|new \w+|\w+er of|(?:most|least) \w+"
+    r"\b(?:whoever"
+    r"|the (?:\w+ (?:(?:that|which|whom?) )?(?:you|i|we)(?:['’](?:ve|d)| have| had| just)"
+    r"|(?!same|other|last|latest)\w+ one|new \w+|\w+er of|(?:most|least) \w+"
     r"|(?:four|fif|six|seven|eigh|nin|ten)th \w+"  # "the seventh picture" of a list
-    r"|(?!latest|request|test|guest|interest|forest)\w{2,}est)\b"
+    r"|(?!latest|request|test|guest|interest|forest)\w{2,}est))\b"
 )
 # what people call a thing: no text of several lines, and not nothing
 NAME = re.compile(r"(?!None$).{1,40}")
@@ -288,8 +290,8 @@ class Referent:
     latest: int
 
     @property
-    def words(self) -> str:
-        """How a user may refer to it; "" where no words would tell it from others."""
+    def kind(self) -> str:
+        """What people call such a thing."""
         parts = [part.lower() for part in PARTS.findall(self.name)]
         noun = self.noun or " ".join(part for part in parts if part not in IDENTIFIES) or "one"
         met = nouns_of([self.name, *(mention.name for mention in self.own)])
@@ -299,6 +301,11 @@ class Referent:
             noun = "one"  # `travel_from` names no thing
         if noun.endswith("s") and not self.amount and not noun.endswith(("ss", "us", "is")):
             noun = noun.removesuffix("s")  # a list's name, of one of it
+        return noun
+
+    @property
+    def words(self) -> str:
+        """How a user may refer to it; "" where no words would tell it from others."""
         names = [
             leaf
             for leaf in self.telling.values()
@@ -307,8 +314,8 @@ class Referent:
         # no "station with 248" or "open"
         by_length = sorted(names, key=lambda text: (not text.isalpha(), len(text), text))
         if self.rival is None:
-            return f"that {noun}"
-        return f"the {noun} with {by_length[0]}" if by_length else ""
+            return f"that {self.kind}"
+        return f"the {self.kind} with {by_length[0]}" if by_length else ""
 
     def picked(self, text: Text) -> bool:
         """Whether words tell it from all others."""

@@ -4,6 +4,7 @@ made again."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from math import prod
 from random import Random
 from typing import Any
@@ -27,6 +28,8 @@ PROBES = (40, 400)  # calls that are tried for one place: of the values listed, 
 SLOW_PROBES = (8, 8)  # where each waits for another process
 FOUND = 4  # after so many that work no other is looked for
 SLOW_FOUND = 2
+SEEN = 60  # values that earlier calls returned of which it is asked whether words point at them
+POINTED = 20  # of these that are tried
 STATES = 256  # of an environment, whose trials are remembered
 
 
@@ -47,6 +50,11 @@ class Probed:
 def _known(environment: Environment) -> dict[bytes, dict[bytes, Probed]]:
     """The trials of an environment, by state."""
     return {}
+
+
+def is_written_out(value: Any) -> bool:
+    """Whether it is a whole result that could not be read, such as "{'sum': Decimal('3.5')}"."""
+    return isinstance(value, str) and value[:1] in ("{", "[", "(") and value[-1:] in "}])"
 
 
 def is_pointed_at(name: str, value: Any, met: Sequence[Mention], keys: Set[Any]) -> bool:
@@ -128,6 +136,7 @@ class Prober:
             }
             keys = keys_of([seen.state, *(value_of(result) for _, result in scene.calls)])
             met = [one for turn, made in enumerate(scene.calls) for one in mentions(turn, *made)]
+            alone = {key_of(mention.value) for mention in met if mention.count == 1}
             rng = Random(tool)
             tried = Probed()
             for parameter in parameters if feeders else ():
@@ -139,7 +148,11 @@ class Prober:
                     wide[slot],
                     [scene.calls[number] for number in feeders],
                 )
-                values = [value for value in returned if is_pointed_at(slot, value, met, keys)]
+                returned = [value for value in returned if not is_written_out(value)]
+                # what is the only one of its kind first: words point at that
+                returned.sort(key=lambda value: not alone.issuperset(map(key_of, values_in(value))))
+                pointed = (one for one in returned[:SEEN] if is_pointed_at(slot, one, met, keys))
+                values = list(islice(pointed, POINTED))
                 if values and not tried.working:
                     now = {slot: values}
                     found = self._tried(

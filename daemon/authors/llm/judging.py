@@ -133,10 +133,12 @@ def meaning(environment: Environment, task: Task) -> str:
         parts = []
         tools = environment.tools()
         for turn, names in sorted(task.later_tools.items()):
+            many = len(names) > 1
             at_hand = showing.purposes(tools[name] for name in task.tools_at(turn - 1))
             parts.append(
-                f"Up to turn {turn} the function {', '.join(names)} is missing; turn {turn + 1} "
-                f"says in fixed words that it is back. In turn {turn} no call is right, because "
+                f"Up to turn {turn} the function{'s' * many} {', '.join(names)} "
+                f"{'are' if many else 'is'} missing; turn {turn + 1} says in fixed words that "
+                f"{'they are' if many else 'it is'} back. In turn {turn} no call is right, because "
                 "what is asked is out of reach: no function at hand there, and no two of them, may "
                 f"do the same. At hand are then:\n{at_hand}"
             )

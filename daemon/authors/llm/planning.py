@@ -10,7 +10,7 @@ model picks is likely to fit together, and keeps what the gates hold it to. Afte
 checked against the pattern before anything runs."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import field, replace
 from functools import partial
 from random import Random
@@ -39,7 +39,11 @@ CHOICES = 6  # functions offered for one place
 SKETCHES = 16  # that are compared: a model chooses among what comes of it
 DRAWN = 8  # times at most, until the form of the type can be made of what comes of it
 TRIALS = 3  # times that chance binds a plan to see whether it can
-NARRATIVE = {"type": "string", "minLength": 1, "maxLength": 400}
+DRAWS = 16  # plans of single tools that chance draws at most, to see which can be made
+KNOWN = 4  # such plans that are enough
+TRIED = 3  # functions that are drawn at most for a place of one
+PROBED = 5_000  # calls after which no more are drawn
+NARRATIVE = {"type": "string", "minLength": 1, "maxLength": 800}
 FAILURE = 1_000  # characters of a failure that is told
 PAIRS = 12  # that are shown of functions which feed each other
 TOLD = 300  # characters of what the root's user says
@@ -58,11 +62,16 @@ Options = tuple[str, ...]  # functions that fit a place, all with as many calls
 class Pattern:
     """The functions to choose in each turn, of the options of each place; none where no call is
     right. `depth` is None where only the calls can show it; then `pairs` are functions, of places
-    that should, found to feed each other."""
+    that should, found to feed each other, and `known` is a plan that chance could make."""
 
     turns: tuple[tuple[Options, ...], ...]
     depth: int | None = None
     pairs: Mapping[tuple[Position, Position], linking.Pairs] = field(default_factory=dict)
+    known: Sequence[Sequence[str]] = ()
+
+    @property
+    def leaves_choice(self) -> bool:
+        return any(len(options) > 1 for places in self.turns for options in places)
 
     @property
     def offered(self) -> list[list[str]]:
@@ -96,20 +105,20 @@ async def plan(context: Context, assignment: StagedAssignment) -> Plan:
         context.environment, catalogue, world, linking.feeding(assignment), context.asker.tell
     )
     tried = partial(_doomed, context, assignment, prober)
-    rng = partial(assignment.rng, "pattern")
+
+    def satisfiable(assignment: StagedAssignment) -> Pattern:
+        drawn = pattern(prober, assignment, assignment.rng("pattern"), tried)
+        return _satisfiable(context, assignment, prober, drawn)
+
     try:
-        wanted = await context.compute(pattern, prober, assignment, rng(), tried)
+        wanted = await context.compute(satisfiable, assignment)
     except ComposeError:
         # what only took part in a failure, rather than nothing
         at_fault = assignment.blocked.intersection(error.function for error in assignment.failures)
         if at_fault == assignment.blocked:
             raise
         assignment = replace(assignment, blocked=at_fault)
-        wanted = await context.compute(pattern, prober, assignment, rng(), tried)
-    choice = any(len(options) > 1 for places in wanted.turns for options in places)
-    only = _planned(catalogue, wanted.offered)
-    if not choice and (doom := await context.compute(tried, only)):  # no answer would be another
-        raise ComposeError(doom.type, doom.detail)
+        wanted = await context.compute(satisfiable, assignment)
     # each once, the newest first
     failed = dict.fromkeys(error.type for error in reversed(assignment.failures))
     composes = (
@@ -175,12 +184,22 @@ async def plan(context: Context, assignment: StagedAssignment) -> Plan:
         if alone
         else "A turn may have several functions.",
     }
+    avoids = wanted.leaves_choice and not assignment.same
+    known = {*assignment.profile.tools}
+    others = any(
+        known.isdisjoint(_tools(catalogue, [[name]]))
+        for places in wanted.turns
+        for options in places
+        for name in options
+        if len(options) > 1
+    )
     due = {
         "schemas": wanted.depth is None,
         "refused": refused,
         "story": assignment.narrative,
         "root": assignment.narrative,
-        "avoid": choice and not assignment.same,
+        "avoid": avoids,
+        "others": avoids and others,
         "compose": composes,
         "learn": assignment.failures,
     }
@@ -189,12 +208,103 @@ async def plan(context: Context, assignment: StagedAssignment) -> Plan:
     answers = AnswerForm(form, optional=frozenset({"functions"}), guiding=guiding)
 
     async def check(plan: Plan) -> None:
-        if choice and (doom := await context.compute(tried, plan)):  # else no answer is another
-            raise Unreadable(doom.detail, doom.type)
+        # else no answer is another
+        if wanted.leaves_choice and (doom := await context.compute(tried, plan)):
+            known = f". These are known to go together: {wanted.known}" if wanted.known else ""
+            raise Unreadable(f"{doom.detail}{known}", doom.type)
 
     return await context.ask(
         assignment, "planner", fields, answers, read, check=check, sections=sections
     )
+
+
+def _satisfiable(
+    context: Context, assignment: StagedAssignment, prober: Prober, drawn: Pattern
+) -> Pattern:
+    """Of a pattern of single tools, at the places that hang together, only what stands in plans of
+    which chance could make something, with one of these. Raises the error of the plan where there
+    is no choice, and of the last where nothing comes of any, if half of them fail by what no value
+    mends, or a plan has failed already."""
+    catalogue = context.catalogue
+    if not drawn.leaves_choice:
+        if doom := _doomed(context, assignment, prober, _planned(catalogue, drawn.offered)):
+            raise ComposeError(doom.type, doom.detail)
+        return drawn
+    if drawn.depth is not None or context.environment.features.waits:
+        return drawn
+    rng = assignment.rng("plans")
+    known = list[list[list[str]]]()
+    dooms = list[ComposeError]()
+    drawn_plans = 0
+    most = prober.calls + PROBED
+    barred = set[tuple[int | None, str]]()
+    for _ in range(DRAWS):
+        turns = _drawn(prober, drawn, rng, barred)
+        works, doom = _trial(context, assignment, prober, _planned(catalogue, turns))
+        drawn_plans += 1
+        if doom is not None:
+            dooms.append(doom)
+            barred.update((doom.turn, name) for name in doom.functions)
+        if works:
+            known.append(turns)
+        if len(known) == KNOWN or prober.calls > most:
+            break
+    if not known:
+        # whoever chooses well may do better than chance, once
+        if dooms and (assignment.failures or 2 * len(dooms) >= drawn_plans):
+            raise ComposeError(dooms[-1].type, dooms[-1].detail)
+        return drawn
+    hanging = {place for pair in drawn.pairs for place in pair}
+    hanging |= {
+        (turn, place)
+        for turn, places in enumerate(drawn.turns)
+        for place in range(len(places))
+        if turn and not drawn.turns[turn - 1]  # it is asked for in vain before
+    }
+    options = tuple(
+        tuple(
+            tuple(dict.fromkeys(turns[turn][place] for turns in known))
+            if (turn, place) in hanging
+            else offered
+            for place, offered in enumerate(places)
+        )
+        for turn, places in enumerate(drawn.turns)
+    )
+    pairs = dict[tuple[Position, Position], linking.Pairs]()
+    for (first, second), able in drawn.pairs.items():
+        made = [(turns[first[0]][first[1]], turns[second[0]][second[1]]) for turns in known]
+        pairs[first, second] = [pair for pair in able if pair in made] or able
+    return replace(drawn, turns=options, pairs=pairs, known=known[0])
+
+
+def _drawn(
+    prober: Prober, wanted: Pattern, rng: Random, barred: Set[tuple[int | None, str]]
+) -> list[list[str]]:
+    """A function for each place, drawn, which runs there as chance binds what stands before it, if
+    a few draws find one; where another place feeds it, one that this is known to feed. Rather none
+    of those `barred` in a turn."""
+    turns: list[list[str]] = []
+    chance = rng.random()
+    for turn, places in enumerate(wanted.turns):
+        turns.append([])
+        for place, options in enumerate(places):
+            fitting = [
+                {taker for giver, taker in pairs if giver == turns[first[0]][first[1]]}
+                for (first, second), pairs in wanted.pairs.items()
+                if second == (turn, place)
+            ]
+            names = [name for name in options if all(name in takers for takers in fitting)]
+            names = [name for name in names if (turn, name) not in barred] or names or [*options]
+            for name in rng.sample(names, min(TRIED, len(names))):
+                turns[-1][place:] = [name]
+                chooser = prober.chooser(Random(chance))
+                try:
+                    tried = _planned(prober.catalogue, turns)
+                    realise(prober.environment, prober.catalogue, tried, prober.state, chooser)
+                    break
+                except ComposeError:
+                    continue
+    return turns
 
 
 def _doomed(
@@ -204,13 +314,20 @@ def _doomed(
     tools, its calls do not feed each other as in the root, one can only repeat or undo another, or
     the form of the wanted type cannot be made of it. None where it can, where other calls fail each
     time, which other values or a patch may mend, and where each call waits for another process."""
+    return _trial(context, assignment, prober, plan)[1]
+
+
+def _trial(
+    context: Context, assignment: StagedAssignment, prober: Prober, plan: Plan
+) -> tuple[bool, ComposeError | None]:
+    """Whether chance could make something of a plan, and as `_doomed`."""
     catalogue = context.catalogue
     environment = context.environment
     single = linking.are_single_tools(catalogue, plan)
     own = Counter(call.name for call in assignment.seed.goal_calls)
     if not assignment.same and own == Counter(tool for turn in plan.turns for tool in turn.tools):
         why = "these are exactly the tools that the existing conversation calls: choose others"
-        return ComposeError("no_pattern", why)
+        return False, ComposeError("no_pattern", why)
     doom = None
     for number in range(0 if environment.features.waits else TRIALS):
         rng = assignment.rng(f"trial {number}")
@@ -221,13 +338,13 @@ def _doomed(
             draft = linking.with_inferred_flows(environment, catalogue, assignment, draft)
             check_form(context, assignment, draft)
             if not (name := _useless(environment, draft)):
-                return None
+                return True, None
             why = f"{name} is undone by another, or shows what was shown before: choose others"
             doom = ComposeError("no_pattern", why, functions=[name])
         except ComposeError as error:
             if error.type in ("no_pattern", "conversation_construct_failed", "duplicate_func"):
                 doom = error.with_traceback(None)
-    return doom
+    return False, doom
 
 
 def _useless(environment: Environment, draft: Draft) -> str:

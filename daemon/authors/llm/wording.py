@@ -9,6 +9,7 @@ alone: no other turn and no story is shown."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import reduce
 from typing import Any
 
 from rods.analysis.containment import Text, is_small, key_of, values_in
@@ -55,13 +56,13 @@ async def queries(context: Context, assignment: StagedAssignment, draft: Draft) 
     problem = ""
     for _ in range(AGAIN + 1):
         # Without the rewrite each turn is written, and read, for itself (004 Appendix R).
-        together = whole and context.settings.calls == "batched"
-        for group in [due] if together else [[turn] for turn in due]:
+        groups = [due] if whole else [[turn] for turn in due]
+        for group in groups:
             written = await _written(context, assignment, draft, group, texts, problem)
             for turn, text in zip(group, written, strict=True):
                 texts[turn] = text
         objections: dict[int, str] = {}
-        for group in [due] if whole else [[turn] for turn in due]:
+        for group in groups:
             objections |= await _misaligned(context, assignment, draft, group, texts)
         if not objections:
             return tuple(texts)
@@ -362,7 +363,7 @@ def references(tools: Tools, draft: Draft, turn: int) -> list[str]:
                         continue
                     # what the user called it by, where nothing else tells it from others
                     own = [leaf for leaf in meant.telling.values() if canonical(leaf) in said]
-                    if told := meant.words or (own and f"the one with {own[0]}"):
+                    if told := meant.words or (own and f"the {meant.kind} with {own[0]}"):
                         words[told] = None
             met += mentions(number, bound.call, bound.result)
             keys |= keys_of(value_of(bound.result))
@@ -393,7 +394,9 @@ def form_faults(environment: Environment, calls: Sequence[BoundCall], text: str)
     truth = tuple(bound.call for bound in calls)
     tools = tuple(dict.fromkeys(call.name for call in truth))
     alone = Task(reference(environment), "base", (text,), (truth,), tools)
-    broken = ["has line breaks"] * (len(text.splitlines()) > 1)
+    values = (leaf for call in truth for leaf in values_in(call.arguments))
+    lines = reduce(lambda left, value: left.replace(str(value), " "), values, text).splitlines()
+    broken = ["has line breaks outside a value"] * (len(lines) > 1)
     return broken + [reason.text for reason in leaks(environment, alone)] + unnatural(text, LONGEST)
 
 

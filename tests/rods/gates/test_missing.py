@@ -230,6 +230,28 @@ def test_no_request_of_forty_blank_turns_can_be_carried_out() -> None:
             assert not asked & following, variant.script[turn]
 
 
+def test_a_value_of_what_cannot_be_made_either_asks_for_no_other_call_that_has_it() -> None:
+    """The account is the expense's, which waits for the bill; the balance is asked for later."""
+    texts = (
+        "Look up the bill of the supplier I met this morning and enter as much as it asks for as "
+        "an expense for cash.",
+        "It is the bill of titan. After that tell me how much money is left in cash.",
+    )
+    calls = (
+        Call("find_bill", {"vendor": "titan"}),
+        Call("add_expense", {"account": "cash", "amount": 180}),
+        Call("get_balance", {"account": "cash"}),
+    )
+    bill = {"vendor": "titan", "amount": 180, "paid": False}
+    ledger = {**DESK["ledger"], "bills": {"i1": bill}, "next": 2}
+    one = replace(task("miss_param", texts, calls), state={**DESK, "ledger": ledger}, id="")
+    assert found(one) == []
+    both = (f"{texts[0]} And how much money is left in the office account?", texts[1])
+    calls = (*calls[:2], Call("get_balance", {"account": "office"}))
+    one = replace(one, script=both, calls=((), calls), id="")
+    assert len(found(one)) == 1, "that one is another's"
+
+
 def test_what_takes_its_value_from_a_call_that_cannot_be_made_cannot_be_made_either() -> None:
     texts = ("Find the picnic and cancel it.", RETURN_SENTENCE)
     assert found(task("miss_func", texts, (FIND, CANCEL), ("find_event",))) == []

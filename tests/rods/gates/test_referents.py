@@ -363,7 +363,13 @@ def test_nobody_has_to_speak_of_a_credential() -> None:
         ("show the tenth entry of it", True),
         ("the tenth", False),
         ("that picture", False),
+        ("invite box19 to the event that you have just planned", True),
+        ("the copy you've made", True),
+        ("the event that you see", False),
+        ("send whoever wrote the mail that you read to me a new mail", True),
     ],
 )
-def test_a_place_in_a_long_list_is_for_a_reader_to_judge(words: str, chosen: bool) -> None:
+def test_a_place_in_a_long_list_and_what_was_done_with_it_are_for_a_reader_to_judge(
+    words: str, chosen: bool
+) -> None:
     assert bool(CHOOSES.search(words)) == chosen

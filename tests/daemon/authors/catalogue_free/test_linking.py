@@ -64,6 +64,21 @@ def test_what_only_fails_politely_takes_nothing_from_a_result() -> None:
     assert set(linking.pairs(asked, ["write"], ["read", "label"])) == {("write", "read")}
 
 
+@pytest.mark.needs("bfcl")
+def test_a_result_that_cannot_be_read_feeds_nothing_as_a_whole() -> None:
+    """BFCL's logarithm answers "{'result': mpf('6.0')}"."""
+    folder = {"type": "directory", "contents": {"a.txt": {"type": "file", "content": "x"}}}
+    state = {
+        "classes": ["MathAPI", "GorillaFileSystem"],
+        "config": {"GorillaFileSystem": {"root": {"work": folder}}},
+        "long_context": False,
+    }
+    world = load("bfcl")
+    looked = Prober(world, single_tools(world), state)
+    assert linking.pairs(looked, ["logarithm"], ["cp", "mv"]) == []
+    assert linking.pairs(looked, ["ls"], ["cat"]) == [("ls", "cat")]
+
+
 def test_where_the_root_s_calls_feed_each_other_only_tools_that_can_are_offered() -> None:
     given = assignment(bare_environment.moved(seed("base")), load(bare_environment.NAME))
     ((one, place), (two, other), _), *_ = given.profile.edges

@@ -256,8 +256,12 @@ async def test_query_errors_replan_with_guidance_and_never_patch(
         assert not mended & {"query", "verification"}  # another plan's calls may fail, too
 
 
-async def test_rejected_wordings_are_mended_before_they_are_given_up(stub: Stub) -> None:
-    async with early(stub, "pleased_at_last") as who:
+@pytest.mark.parametrize("calls", ["batched", "per_turn"])
+async def test_rejected_wordings_are_mended_before_they_are_given_up(
+    stub: Stub, calls: str
+) -> None:
+    """All turns in one question, and in one verification."""
+    async with early(stub, "pleased_at_last", calls=calls) as who:
         plan = planned("desk", ("mail_person",), ("add_person",))
         given = assignment()
         author = who.author

@@ -258,12 +258,14 @@ async def test_a_judge_looks_at_the_adversarial_form_too_and_refines_it_no_more(
     assert it.bench.failures() == [("adversarial", "judge_rejected")]
 
 
+@pytest.mark.parametrize("calls", ["batched", "per_turn"])
 @pytest.mark.parametrize("type", ["miss_func", "miss_param"])
 async def test_one_judge_reads_what_a_model_wrote_once_it_has_its_form(
-    stub: Stub, type: TaskType
+    stub: Stub, type: TaskType, calls: str
 ) -> None:
     asked = ["adversarial"] if type == "miss_param" else []
-    async with later(stub, of=seed(type), author="llm") as it:
+    asked += ["adversarial_verification"] if calls == "per_turn" else []
+    async with later(stub, of=seed(type), author="llm", calls=calls) as it:
         assert isinstance(await it.bench.write(seed(type), it.author), Task)
     assert it.stages() == ["rewrite", *asked, "judge"]
 

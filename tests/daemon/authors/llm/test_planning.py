@@ -333,11 +333,91 @@ async def test_a_plan_that_nothing_comes_of_is_said_why_before_anything_is_asked
             await who.author.plan(given)
     assert caught.value.type == error and not caught.value.functions
     assert who.stages() == []
+    # where there is a choice, too, if nothing comes of any that chance draws
     wanted = Pattern(((), (("transfer_money", "transfer_money"),)))
-    async with early(stub, "good") as who:
-        with pytest.raises(ComposeError):
-            await who.author.plan(given)
-    assert set(who.stages()) == {"plan"}
+    for draws, asked in ((planning.DRAWS, set[str]()), (0, {"plan"})):
+        monkeypatch.setattr(planning, "DRAWS", draws)
+        async with early(stub, "good") as who:
+            with pytest.raises(ComposeError):
+                await who.author.plan(given)
+        assert set(who.stages()) == asked
+
+
+def narrowed(
+    monkeypatch: pytest.MonkeyPatch,
+    drawn: Pattern,
+    works: str,
+    doom: ComposeError | None = None,
+    failures: tuple[ComposeError, ...] = (),
+) -> Pattern:
+    """What is left of a pattern where plans can be made that begin with the function `works`, and
+    the others fail by `doom`."""
+    given = replace(assignment(), failures=failures)
+    looked = prober(given, single_tools(load("desk")))
+    context = SimpleNamespace(environment=looked.environment, catalogue=looked.catalogue)
+
+    def trial(*given: Any) -> tuple[bool, ComposeError | None]:
+        *_, plan = given
+        fits = plan.turns[0].tools[0] == works
+        return fits, None if fits else doom
+
+    monkeypatch.setattr(planning, "_trial", trial)
+    return planning._satisfiable(cast(Context, context), given, looked, drawn)
+
+
+def test_where_places_hang_together_only_what_stands_in_plans_that_work_is_offered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first, second, third = (0, 0), (1, 0), (2, 0)
+    takers = ("read_mail", "book_room")
+    drawn = Pattern(
+        ((("find_event", "search_mail"),), (takers,), (("list_team", "list_day"),)),
+        pairs={(first, second): [("find_event", "book_room"), ("search_mail", "read_mail")]},
+    )
+    left = narrowed(monkeypatch, drawn, "search_mail")
+    assert left.turns[:2] == ((("search_mail",),), (("read_mail",),))
+    assert left.turns[third[0]] == drawn.turns[third[0]], "it hangs on nothing"
+    assert left.pairs == {(first, second): [("search_mail", "read_mail")]}
+    assert [names[:1] for names in left.known[:2]] == [["search_mail"], ["read_mail"]]
+    assert narrowed(monkeypatch, drawn, "list_team") == drawn, "nothing is known of what fails"
+    doom = ComposeError("no_pattern", "in vain")
+    for failures in ((), (doom,)):
+        with pytest.raises(ComposeError, match="in vain"):
+            narrowed(monkeypatch, drawn, "list_team", doom, failures)
+
+
+@pytest.mark.parametrize("others", [True, False])
+async def test_other_tools_than_the_seed_s_are_wanted_only_where_some_are_listed(
+    stub: Stub, monkeypatch: pytest.MonkeyPatch, others: bool
+) -> None:
+    given = assignment()
+    own, *_ = given.profile.tools
+    other = next(name for name in load("desk").tools() if name not in given.profile.tools)
+    wanted = Pattern((((own, other if others else own),),), depth=0)
+    monkeypatch.setattr(planning, "pattern", lambda *_: wanted)
+    asked = list[str]()
+
+    async def ask(*_: Any, sections: list[str], **options: Any) -> None:
+        asked.extend(sections)
+        raise ComposeError("plan_unreadable", "enough")
+
+    async with early(stub, "good", recipes=False) as who:
+        author: Any = who.author
+        author.ask = ask
+        with pytest.raises(ComposeError, match="enough"):
+            await author.plan(given)
+    assert "avoid" in asked and ("others" in asked) == others
+
+
+async def test_whoever_plans_in_vain_is_told_a_plan_that_is_known_to_work(
+    stub: Stub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(planning, "_trial", lambda *_: (True, None))
+    doom = ComposeError("no_pattern", "in vain")
+    monkeypatch.setattr(planning, "_doomed", lambda *_: doom)
+    async with early(stub, "good", recipes=False) as who:
+        with pytest.raises(ComposeError, match=r"in vain\. These are known to go together: \["):
+            await who.author.plan(assignment())
 
 
 async def test_where_all_is_blocked_what_only_took_part_in_a_failure_is_offered_again(

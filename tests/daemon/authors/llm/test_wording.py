@@ -17,7 +17,7 @@ from rods.composing.bind import spoken
 from rods.composing.catalogue import Slot
 from rods.composing.records import BoundCall, Draft, Plan, PlannedTurn
 from rods.daemon.authors.llm.questions import Context
-from rods.daemon.authors.llm.wording import references, user_values, with_values
+from rods.daemon.authors.llm.wording import form_faults, references, user_values, with_values
 from rods.environments.base import Parameter, Result, Tool
 from rods.tasks import Task
 from tests.daemon.authors.llm.later import later
@@ -151,8 +151,16 @@ def test_a_thing_with_a_rival_is_referred_to_by_what_the_user_called_it() -> Non
     )
     plan = Plan((PlannedTurn((), ()), PlannedTurn((), ())))
     assert references(load("desk").tools(), Draft(plan, state, turns), 1) == [
-        "the one with seminar"
+        "the event with seminar"
     ]
+
+
+def test_a_line_break_may_stand_in_a_value_that_must_be_said_and_nowhere_else() -> None:
+    text = "ten eggs\nsome flour"
+    call = Call("write_file", {"file": "list", "text": text})
+    calls = [BoundCall(call, Result("ok", "ok"), {}, "write_file")]
+    assert form_faults(load("desk"), calls, f"Write '{text}' into the list.") == []
+    assert form_faults(load("desk"), calls, f"Write '{text}'\ninto the list.") != []
 
 
 def test_an_option_that_a_description_lists_is_said_in_a_user_s_own_words() -> None:
