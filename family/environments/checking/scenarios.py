@@ -23,7 +23,7 @@ from rods.faults import NOT_EXECUTED
 from rods.tasks import AnyTask, OpenTask, Split
 from rods.worlds.checking import Fault
 
-MUTANTS = 240  # calls that are tried against a guard
+MUTANTS = 1000  # calls that are tried against a guard
 # of an argument's other values, and those of them that are tried
 DRAWS = 12
 VALUES = 3
