@@ -108,4 +108,5 @@ def test_a_candidate_with_lines_of_its_own_is_refused() -> None:
     candidates = [text for text in texts(COUNT) if len(text) < 400]
     assert len(candidates) > 400 and all(map(faults, candidates))
     assert faults("Please move the launch to monday.") == []
-    assert "has line breaks outside a value" in faults("Please move it to monday.\nThen tell bob about it.")
+    broken = faults("Please move it to monday.\nThen tell bob about it.")
+    assert "has line breaks outside a value" in broken
