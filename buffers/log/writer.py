@@ -299,9 +299,11 @@ class GroupCommit:
                 synced = []
 
         while True:
+            # looked at first: what was taken before `close` is among what waits then
+            closing = self._closing
             if not self._waiting:
                 answer()
-                if self._closing:
+                if closing:
                     return
                 self._wake.wait()
             self._wake.clear()  # what comes from here on is seen by the next look

@@ -292,7 +292,9 @@ def test_whatever_a_tracker_does_training_goes_on_and_others_are_told(
         reporters, "OPENED", {"wandb": Hostile(how, released), "mlflow": recording(seen)}
     )
     monkeypatch.setattr(reporters, "find_spec", lambda name: True)
-    monkeypatch.setattr(reporters, "MOST_WAITING", 3)
+    lost = how in ("hangs opening", "hangs telling")
+    # one that only is slow, on a busy machine, loses nothing
+    monkeypatch.setattr(reporters, "MOST_WAITING", 3 if lost else 1000)
     monkeypatch.setattr(reporters, "TRACKERS_END", 0.2)
     (tmp_path / "run.toml").write_text(
         CONFIG.replace('sync = "lockstep"', "").replace(
@@ -314,7 +316,7 @@ def test_whatever_a_tracker_does_training_goes_on_and_others_are_told(
     events = (tmp_path / "run" / "logs" / "trainer.jsonl").read_text()
     assert events.count('"tracker":"wandb"') <= 3  # however many are lost
     assert ("***" in events) == how.startswith(("raises", "exits"))
-    assert ("further reports are lost" in events) == (how in ("hangs opening", "hangs telling"))
+    assert ("further reports are lost" in events) == lost
     assert KEY not in events and KEY not in "".join(capfd.readouterr())
     for file in (tmp_path / "run").rglob("*"):
         assert not file.is_file() or KEY.encode() not in file.read_bytes(), file

@@ -16,8 +16,9 @@ import pytest
 from rods.buffers.log.parts import segments
 from rods.buffers.log.record_bytes import Record
 from rods.buffers.log.tail import read
-from rods.buffers.log.writer import GroupCommit, LogWriter
+from rods.buffers.log.writer import Appended, GroupCommit, LogWriter
 from rods.errors import RefusedError, UserError
+from tests.daemon.runs import until
 from tests.records import filled
 
 
@@ -162,3 +163,38 @@ async def test_a_producer_that_leaves_does_not_take_the_others_along(tmp_path: P
     assert [result is None for result in results] == [True, False, True, True]
     log.close()
     assert len(list(read(tmp_path / "x.jsonl"))) == 4
+
+
+class Looking(list[Appended]):
+    """What waits; whoever finds nothing there while `held` says so and waits for `go_on`."""
+
+    def __init__(self) -> None:
+        self.held = threading.Event()
+        self.looked = threading.Event()
+        self.go_on = threading.Event()
+
+    def __bool__(self) -> bool:
+        nothing = not len(self)
+        if nothing and self.held.is_set():
+            self.looked.set()
+            self.go_on.wait(60)
+        return not nothing
+
+
+async def test_what_is_taken_just_before_the_end_is_written(tmp_path: Path) -> None:
+    """The thread has seen that nothing waits, and then come a record and the end, at once."""
+    writer, log = opened(tmp_path / "x.jsonl")
+    waiting = Looking()
+    log._waiting = waiting
+    waiting.held.set()
+    await log.append(call("a", 0))
+    await asyncio.to_thread(waiting.looked.wait, 60)
+    log.append(call("a", 1))
+    waiting.held.clear()
+    closing = threading.Thread(target=log.close)
+    closing.start()
+    until(lambda: log._closing)
+    waiting.go_on.set()
+    closing.join()
+    writer.close()
+    assert [record["number"] for record in read(tmp_path / "x.jsonl")] == [0, 1]
