@@ -11,6 +11,12 @@ from typing import Any
 import orjson
 
 
+class Server(ThreadingHTTPServer):
+    """Where it is slow, all who connect at once wait; five alone are let to by default."""
+
+    request_queue_size = 256
+
+
 @contextmanager
 def json_server(answer: Callable[[str, Any], tuple[int, Any]]) -> Iterator[str]:
     """The server's base URL, with `/v1`. `answer` gets the path without its query, and the body ({}
@@ -35,7 +41,7 @@ def json_server(answer: Callable[[str, Any], tuple[int, Any]]) -> Iterator[str]:
         def log_message(self, *_: Any) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = Server(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
         yield f"http://127.0.0.1:{server.server_port}/v1"

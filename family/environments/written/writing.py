@@ -5,6 +5,7 @@ import asyncio
 import math
 import operator
 import tempfile
+import threading
 from collections import Counter
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field, replace
@@ -166,9 +167,11 @@ async def write_world(
             tempfile.TemporaryDirectory() as scratch,
             Environments(request.sandbox) as environments,
         ):
+            one_at_a_time = threading.Lock()  # scenarios ask for the same file side by side
 
             def load(program: WorldProgram) -> Environment:
-                return environments.load(placed(program.source(), Path(scratch)))
+                with one_at_a_time:
+                    return environments.load(placed(program.source(), Path(scratch)))
 
             judged = list[Round]()
             if authors.settings.writing.rounds:
