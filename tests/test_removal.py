@@ -97,7 +97,9 @@ ASKED: list[tuple[str, str, tuple[str, ...], str]] = [
         "simulation",
         "",
         ("env", "check", "documents/"),
-        "nothing that is installed reads such a description",
+        # where the folder is there and cannot be imported; "nothing that is installed reads such a
+        # description" where it is gone
+        "rods: environment 'documents/': no",
     ),
 ]
 PYTEST = ("-m", "pytest", "-q", "-p", "no:cacheprovider")

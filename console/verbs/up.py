@@ -8,6 +8,7 @@ seconds, by SIGTERM, then by SIGKILL; when this process is killed itself, Linux 
 both, so that no orphan keeps the run folder.
 """
 
+import contextlib
 import ctypes
 import os
 import shutil
@@ -36,6 +37,7 @@ TRAINER_RETRIES = 3
 RESTART_SECONDS = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)  # waits before the n-th restart in a row
 STABLE_SECONDS = 60.0  # of life, after which a process's restarts count from zero again
 FULL_DISK_BYTES = 16_384  # a disk with less free space counts as full
+MOST_PRINTED = 64 << 20  # bytes that are kept of what a process prints
 POLL_SECONDS = 0.25  # between looks at processes and files
 # by which a child dies with its parent
 LIBC = ctypes.CDLL(None)
@@ -147,6 +149,18 @@ class SupervisedProcess:
         None."""
         return None if self.process is None else self.process.poll()
 
+    def shorten(self) -> None:
+        """Leaves the last quarter of what it printed once that is more than `MOST_PRINTED` bytes.
+        A line that it prints meanwhile may be lost here; events are in logs/*.jsonl, too."""
+        if self.printed is None or os.fstat(self.printed.fileno()).st_size <= MOST_PRINTED:
+            return
+        with contextlib.suppress(OSError):  # a full disk has room again once it is truncated
+            self.printed.seek(-MOST_PRINTED // 4, os.SEEK_END)
+            end = self.printed.read()
+            self.printed.truncate(0)
+            self.printed.write(end)
+            self.printed.flush()
+
     def last_line(self) -> str:
         """The last line that it printed besides events (JSON lines): the error that ended it, if
         any. On a full disk, where that line could not be written, says so instead."""
@@ -190,6 +204,7 @@ class Supervisor:
             (self.trainer, self._trainer_ended),
             (self.daemon, self._daemon_ended),
         ):
+            child.shorten()
             if child.restart_at is not None and now >= child.restart_at:
                 child.start()
                 self.say(

@@ -114,3 +114,25 @@ while not said.exists() or "up" not in said.read_text(): time.sleep(0.01)
     found, said = supervise(tmp_path, until_it_ignores, STUBBORN)
     assert found.daemon.ended() == -9
     assert "was killed" in said[-1]
+
+
+def test_of_what_a_process_prints_without_end_the_last_part_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It goes on printing behind what was kept."""
+    monkeypatch.setattr(supervision, "MOST_PRINTED", 100_000)
+    until_it_is_shortened = """
+import os
+last = 0
+while (size := os.fstat(1).st_size) >= last:
+    last = size
+    print('x' * 1000, flush=True)
+print('I was at', last)
+"""
+    found, _ = supervise(tmp_path, until_it_is_shortened, FOREVER)
+    assert found.code == 0
+    printed = (tmp_path / "trainer.out").read_text()
+    most = int(printed.split()[-1])
+    assert most > 100_000
+    assert printed.startswith("x")
+    assert len(printed) < most
