@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from cyclopts import App, Group
 
 from rods import commands
-from rods.environments.registry import having
+from rods.environments.registry import declared, having
 from rods.extension import Door
 from rods.files import module_table
 from rods.functions import named_function
@@ -29,11 +29,11 @@ COMPLETION = "--install-completion"
 def verbs() -> dict[str, Sequence[str]]:
     """All verbs by name, and the nouns that some stand below: the function ("": a noun), what help
     says, and the heading of what stands at the top (PROGRAM: it has a command line of its own).
-    Ours, then those that folders of rods/worlds declare, then those of extensions."""
+    Ours, then those that folders of rods/worlds and of rods/family declare, then those of
+    extensions."""
     named = dict(OWN["verbs"])
-    for entries in having("verbs").values():
-        named |= entries
-    for more in VERBS:
+    declarations = declared("rods.family", "verbs.toml").values()
+    for more in (*having("verbs").values(), *declarations, *VERBS):
         named |= more
     return named
 

@@ -19,6 +19,16 @@ from rods.canonical import JsonObject, canonical
 MAX_DEPTH = 40  # brackets inside of brackets in a policy's text; parsers recurse into the C stack
 MAX_ANSWER_DEPTH = 60  # the same in an answer
 MAX_ANSWER = 1 << 20  # characters of an answer
+# what Python has for the types of JSON Schema
+TYPES: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "array": (list, tuple),
+    "object": (dict,),
+    "null": (type(None),),
+}
 _QUOTED = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 _BRACKET = re.compile(r"[\[\]{}]")
 # Where JSON begins amid prose, in which {names} and [notes] stand, too; `flat`: a whole list that

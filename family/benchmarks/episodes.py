@@ -18,10 +18,10 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import orjson
 
@@ -31,7 +31,7 @@ from rods.calls import Call
 from rods.canonical import JsonMapping, JsonObject, content_id, frozen, keyed_random, present
 from rods.dialects import Dialect, Message
 from rods.dialects.remote import Served, reply_text
-from rods.environments.base import Instance
+from rods.environments.base import Features, Instance, Tools
 from rods.episode.drivers import Job, run_episode
 from rods.episode.engine import NeedText, NeedVerdict, Reply, Trace, Verdict
 from rods.episode.model_thread import ModelThread
@@ -117,6 +117,22 @@ class ItemJob(Job):
         return str(self.own.trouble)
 
 
+@dataclass(eq=False)
+class OwnWorlds:
+    """The environment of items whose worlds belong to an episode, and its documented tools."""
+
+    name: str
+    hash: str
+    documented: Tools = field(default_factory=dict)
+    features = Features(waits=True)
+
+    def tools(self) -> Tools:
+        return self.documented
+
+    def reset(self, state: JsonMapping | None) -> NoReturn:
+        raise ValueError("its worlds belong to an episode")
+
+
 class Unjudged:
     """The goal of what is scored by its messages alone."""
 
@@ -184,21 +200,8 @@ def play_batches(
                 slots.ended(episode)
 
 
-class Replies:
-    """Who replies in one episode. `trouble`: what has ended it that is not the policy's, or the
-    name of a completion that is none (`rods.faults.NO_ANSWER`); `cut`: outputs that were cut and
-    yet taken."""
-
-    job: Job
-    trouble = ""
-    cut = 0
-
-    async def reply(self, need: NeedText) -> Reply:
-        raise NotImplementedError
-
-
 async def play(
-    replies: Callable[[Job, int], Replies],
+    replies: Callable[[Job, int], "EndpointReplies"],
     maker: Maker,
     slots: Slots,
     in_flight: int,
@@ -269,19 +272,22 @@ async def play(
     return stopped
 
 
-class EndpointReplies(Replies):
-    """The requests of one episode to an endpoint, and their replies."""
+@dataclass(eq=False)
+class EndpointReplies:
+    """The requests of one episode to an endpoint, and their replies. `trouble`: what has ended it
+    that is not the policy's, or the name of a completion that is none (`rods.faults.NO_ANSWER`);
+    `cut`: outputs that were cut and yet taken."""
 
-    def __init__(self, client: Client, maker: Maker, job: Job, sample: int) -> None:
-        self.client = client
-        self.maker = maker
-        self.settings = maker.settings
-        self.job = job
-        self.sample = sample
-        self._asked = 0
+    client: Client
+    maker: Maker
+    job: Job
+    sample: int
+    trouble = ""
+    cut = 0
+    asked = 0  # requests
 
     async def reply(self, need: NeedText) -> Reply:
-        self._asked += 1
+        self.asked += 1
         try:
             completion = await self._completion(need)
         except (BudgetSpent, InfrastructureError) as error:
@@ -295,7 +301,7 @@ class EndpointReplies(Replies):
             calls = [(call.name, call.arguments, call.id) for call in completion.tool_calls]
             text = reply_text(text or None, calls, completion.reasoning)
         if completion.finish == "context" or (
-            completion.finish == "length" and self.settings.protocol != "official"
+            completion.finish == "length" and self.maker.settings.protocol != "official"
         ):
             return Reply(text, completion.finish)
         self.cut += completion.finish == "length"
@@ -316,8 +322,8 @@ class EndpointReplies(Replies):
         return completion
 
     def _request(self, need: NeedText, *, apart: bool) -> Request:
-        settings = self.settings
-        key = (RANDOM_SEED, "evaluation", self.job.task.id, self.sample, self._asked)
+        settings = self.maker.settings
+        key = (RANDOM_SEED, "evaluation", self.job.task.id, self.sample, self.asked)
         tools: Sequence[JsonObject] = ()
         if isinstance(self.job.dialect, Served):
             tools = request_tools(need.messages) + self.maker.returned(self.job, need.turn)

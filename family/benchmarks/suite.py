@@ -96,7 +96,8 @@ def play(
         items = Counter(map(benchmark.kind, benchmark.tasks()))
         compared["rows"][name] = {
             **scores.compare(*folders),
-            **_about(folders),
+            "cards": [described(folder) for folder in folders],
+            "usage": [asdict(_spent(folder)) for folder in folders],
             "items": dict(items),
         }
         compared["overlaps"][name] = overlaps(trained, benchmark)
@@ -126,15 +127,8 @@ def _policies(
     return policies
 
 
-def _about(folders: Sequence[Path]) -> JsonObject:
-    """Cards of both evaluations, and what calls of servers have cost."""
-    return {
-        "cards": [described(folder) for folder in folders],
-        "usage": [asdict(_spent(folder)) for folder in folders],
-    }
-
-
 def _spent(folder: Path) -> Spent:
+    """What the calls of servers have cost in an evaluation."""
     spent = Spent()
     for asked in ("evaluation", "user", "encoder"):  # the policy, and what is asked beside it
         for call in read(folder / runfolder.usage(asked)):

@@ -25,12 +25,11 @@ from rods.canonical import JsonObject, only
 from rods.commands import Json
 from rods.console.output import print_result
 from rods.environments import registry
-from rods.episode.engine import Trace
+from rods.episode.engine import StepTrace, Trace
 from rods.errors import EXIT_FAILED, EXIT_OK, RefusedError, UserError
-from rods.family.export.chats import conversation
 from rods.files import made_whole, read_toml, unpacked_lines
 from rods.functions import named_function
-from rods.tasks import read_tasks, state_json
+from rods.tasks import AnyTask, Task, read_tasks, state_json
 
 Row = JsonObject
 CARD = Path(__file__).with_name("card.txt").read_text(encoding="utf-8")
@@ -200,6 +199,49 @@ class _Tables:
                     "tools": orjson.dumps(tools).decode(),
                     "messages": [*conversation(task, Trace.from_json(row["record"]))],
                 }
+
+
+def conversation(task: AnyTask, trace: Trace) -> Iterator[JsonObject]:
+    """The messages of an episode of `task` in the common form, with `tool_calls`, whatever dialect
+    the policy wrote them in. Prompts and documents of tools are left out; a
+    complaint about a malformed reply is the message of a `system`."""
+    if task.system:
+        yield {"role": "system", "content": task.system}
+    steps = iter([(turn, step) for turn, part in enumerate(trace.turns) for step in part.steps])
+    turn = -1
+    last: StepTrace | None = None
+    calls = 0
+    for message in trace.messages[1:]:
+        if message.role == "assistant":
+            turn, last = next(steps)
+            names = [f"call_{calls + place}" for place in range(len(last.calls))]
+            calls += len(names)
+            yield _reply(last, names)
+            for name, result in zip(names, last.results, strict=True):
+                yield {"role": "tool", "tool_call_id": name, "content": result.text}
+        elif last is not None and last.error is not None:
+            yield {"role": "system", "content": message.content}
+        elif last is None or not last.calls:
+            # without the documents of tools that return with it
+            said = task.script[turn + 1] if isinstance(task, Task) else message.content
+            yield {"role": "user", "content": said}
+
+
+def _reply(step: StepTrace, names: list[str]) -> JsonObject:
+    if not step.calls:
+        return {"role": "assistant", "content": step.text}
+    called = [
+        {
+            "id": name,
+            "type": "function",
+            "function": {
+                "name": call.name,
+                "arguments": orjson.dumps(dict(call.arguments)).decode(),
+            },
+        }
+        for name, call in zip(names, step.calls, strict=True)
+    ]
+    return {"role": "assistant", "content": None, "tool_calls": called}
 
 
 def _write(path: Path, rows: Iterable[Row]) -> int:

@@ -12,7 +12,17 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from rods.analysis.containment import COMMON, WORD, Text, is_small, key_of, leaves, stem, values_in
+from rods.analysis.containment import (
+    COMMON,
+    WORD,
+    Text,
+    is_number,
+    is_small,
+    key_of,
+    leaves,
+    stem,
+    values_in,
+)
 from rods.analysis.plausible_calls import KnownValues, documented, options, plausible
 from rods.analysis.sampling import WORDS
 from rods.calls import Call
@@ -549,7 +559,7 @@ def _misplaced(call: Call, values: KnownValues, rng: random.Random) -> Iterator[
         strange: tuple[Any, ...]  # what nobody has heard of
         if isinstance(value, str):
             strange = (rng.choice(WORDS),)
-        elif isinstance(value, int | float) and not isinstance(value, bool):
+        elif is_number(value):
             strange = (type(value)(99_999), type(value)(7))
         else:
             continue

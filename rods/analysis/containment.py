@@ -84,14 +84,14 @@ class Text:
         """What a JSON value says with its leaves and keys."""
         values = values_in(value, keys=True)
         text = _folded(" | ".join(map(str, values)))
-        exact = (float(leaf) for leaf in values if _is_number(leaf) and abs(leaf) < HUGE)
+        exact = (float(leaf) for leaf in values if is_number(leaf) and abs(leaf) < HUGE)
         return Text(text.folded, text.numbers.union(exact), text.clocks)
 
     def contains_exact(self, value: Any) -> bool:
         """Whether the text contains `value` as a whole: a number as a number, a text between the
         boundaries of words, a list or an object with all its leaves. True and False are words; None
         is never said."""
-        if _is_number(value):
+        if is_number(value):
             return bool(abs(value) < HUGE and float(value) in self.numbers)
         if isinstance(value, (str, bool)):
             return _contains(self.folded, key_of(str(value)))
@@ -127,7 +127,7 @@ class Text:
     def converts(self, value: Any) -> bool:
         """Whether the number `value` is a measure of the text in a smaller unit: "three weeks" for
         21."""
-        return _is_number(value) and any(
+        return is_number(value) and any(
             _size(count) * factor == value
             for count, unit in _MEASURE.findall(self.folded)
             for factor in WORDS["measures"][unit]
@@ -323,7 +323,7 @@ def _size(count: str) -> float:
     return _COUNTS[count] if count in _COUNTS else float(count)
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 

@@ -15,6 +15,7 @@ from rods.analysis.flows import Output
 from rods.calls import Call
 from rods.canonical import JsonMapping, frozen
 from rods.environments.base import Environment, Instance, Parameter, Result, Tool
+from rods.model_json import TYPES
 from rods.tasks import Task
 
 SHOWN = 6  # calls of each tool that are tried to see what it shows
@@ -211,12 +212,11 @@ def _documented(description: str, enumeration: tuple[str, ...]) -> list[Any]:
 
 
 def _fits(kind: Any, value: Any) -> bool:
-    if kind in ("integer", "number", "float"):
-        return isinstance(value, int if kind == "integer" else (int, float)) and not isinstance(
-            value, bool
-        )
-    expected = {"string": str, "array": list, "object": dict, "dict": dict}.get(str(kind), object)
-    return isinstance(value, expected)
+    """Whether `value` is of a type of JSON Schema; of one that is not known, any is."""
+    numbers = kind in ("integer", "number")
+    return isinstance(value, TYPES.get(str(kind), object)) and not (
+        numbers and isinstance(value, bool)
+    )
 
 
 def _distinct(values: Sequence[Any], most: int) -> list[Any]:

@@ -11,17 +11,8 @@ from jsonschema_rs import ValidationError, Validator, validator_for
 
 from rods.canonical import JsonMapping, JsonObject, canonical
 from rods.environments.base import Parameter, Tool
-from rods.model_json import read_exact
+from rods.model_json import TYPES, read_exact
 
-TYPES: dict[str, tuple[type, ...]] = {
-    "string": (str,),
-    "integer": (int,),
-    "number": (int, float),
-    "boolean": (bool,),
-    "array": (list, tuple),
-    "object": (dict,),
-    "null": (type(None),),
-}
 # What bounds the values of a type.
 BOUNDS = {
     "string": ["maxLength"],

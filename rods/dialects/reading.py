@@ -10,7 +10,6 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from json import JSONDecodeError
-from types import NoneType
 from typing import Any
 
 from rods.calls import MAX_CALL_TEXT, MAX_CALLS, Call
@@ -18,7 +17,7 @@ from rods.canonical import JsonMapping, JsonObject
 from rods.dialects import ESCAPES, Parsed
 from rods.dialects.families import Family, Form
 from rods.environments.base import Tool
-from rods.model_json import read_exact, valid_unicode
+from rods.model_json import TYPES, read_exact, valid_unicode
 
 Tools = Mapping[str, Tool]
 Read = tuple[list[Call], int]  # calls, and the place behind them
@@ -36,14 +35,6 @@ _ESCAPED = dict(zip("ntrbf\n\\'\"/", "\n\t\r\b\f\0\\'\"/", strict=True)) | {"\n"
 _OPENING = {"[": ("[", "]", "]"), "{": ("{", "}", "}"), "(": ("[", ")", "]")}
 _SPELLED = {"True": "true", "False": "false", "None": "null", "=": ":"}
 _SPELLED |= {token: token for token in ("true", "false", "null", ",", ":", ")", "]", "}")}
-_TYPES: Mapping[str, type | tuple[type, ...]] = {
-    "integer": int,
-    "number": (int, float),
-    "boolean": bool,
-    "array": list,
-    "object": dict,
-    "null": NoneType,
-}
 #: between the calls of a family without a marker
 _BETWEEN = re.compile(r"\s*+[;,]?+\s*+(?={)")
 MAX_HEADER = 512  # characters between a call's name and its arguments, at most
@@ -277,7 +268,7 @@ def typed(text: str, schema: JsonMapping) -> Any:
             return text
         if kind == "integer" and isinstance(value, float) and value.is_integer():
             return int(value)
-        expected = _TYPES.get(kind, ())
+        expected = TYPES.get(kind, ())
         if isinstance(value, expected) and isinstance(value, bool) == (kind == "boolean"):
             return value
     return text if kinds else value

@@ -12,9 +12,9 @@ from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rods.analysis.schemas import TYPES
 from rods.canonical import JsonMapping, JsonObject
 from rods.environments.base import Result, Tool
+from rods.model_json import TYPES
 from rods.syntax import parse
 from rods.worlds.bfcl.bounds import DIGITS_OF_AN_INTEGER, UNBOUNDED, digits, impossible_power
 from rods.worlds.bfcl.classes import load_type

@@ -1,49 +1,116 @@
 """ACEBench's agents as a benchmark (rods.family.benchmarks.benchmarks): they use simulated APIs,
 and in one of two categories a model plays the user. Prompts, the agents' loop and scores are
-evalscope's own code (`official`); the items are those that the user has (`package`)."""
+evalscope's own code (`official`), which also says who is asked next; the items are those that the
+user has (`package`)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any, NoReturn
+from typing import Any
 
 from rods.calls import Call
-from rods.canonical import JsonMapping, JsonObject, content_id
+from rods.canonical import JsonMapping, JsonObject, content_id, frozen
 from rods.conversations import Persona, Rubric
+from rods.dialects import Message
 from rods.dialects.tags import Hermes
-from rods.environments.base import Features, Tools, reference
+from rods.environments.base import Result, reference
 from rods.environments.workers.worker import Worker
 from rods.episode.drivers import Job
-from rods.episode.engine import Exchange, Trace
+from rods.episode.engine import Exchange, NeedCalls, NeedText, NeedUser, Reply, Trace
 from rods.errors import UserError
 from rods.family.benchmarks.acebench import package
-from rods.family.benchmarks.acebench.conversation import Talk, TalkJob, World
+from rods.family.benchmarks.acebench.official import OPENING
 from rods.family.benchmarks.contract import Benchmark
-from rods.family.benchmarks.episodes import Maker, Unjudged, user_reply
+from rods.family.benchmarks.episodes import ItemJob, Maker, OwnWorlds, Unjudged, user_reply
 from rods.family.benchmarks.folder import Episode, Form, Score, Settings
 from rods.family.benchmarks.workers import asked
+from rods.faults import End
 from rods.tasks import AnyTask, OpenTask, Task
+from rods.worlds.pinned import OnlyCalled
 
 # the package's own, of the user's texts
 USER = {"temperature": 0.001, "top_p": 1.0, "max_tokens": 1000}
 BEHAVIOUR = 1  # to be raised when equal calls may give other results
+# characters of a reply that are read; the package looks for calls by a pattern that is quadratic in
+# them
+TEXT = 32_768
 
 
-class Simulated:
-    """The simulated APIs as an environment. They are documented in prompts, and belong to an
-    episode."""
+@dataclass
+class Talk:
+    """What was said in an episode, who is asked next and reads what. `ahead`: what is known of that
+    beforehand. `over`: reading the policy's texts exceeds the worker's bounds."""
 
-    name = "acebench"
-    features = Features(waits=True)
+    item: str
+    ahead: list[list[Any]]
+    asks: str = ""
+    messages: Sequence[Sequence[str]] = ()
+    policy: list[str] = field(default_factory=list)
+    user: list[str] = field(default_factory=list)
+    end: End = "finished"
+    over: bool = False
+    trouble: str = ""
 
-    def __init__(self, data: Mapping[str, str]) -> None:
-        self.hash = content_id({**data, "behaviour": BEHAVIOUR})
+    def goes_on(self) -> bool:
+        """Takes what is known to come next, as far as it is."""
+        if not self.ahead:
+            return False
+        self.asks, messages = self.ahead.pop(0)
+        opening = self.user[0] if self.user else OPENING
+        self.messages = [(role, text.replace(OPENING, opening)) for role, text in messages]
+        return True
 
-    def tools(self) -> Tools:
-        return {}
 
-    def reset(self, state: JsonMapping | None) -> NoReturn:
-        raise ValueError("its worlds belong to an episode")
+class World(OnlyCalled):
+    """What an agent has changed so far, in the worker's process: it is made of what was said."""
+
+    def __init__(self, talk: Talk, worker: Worker) -> None:
+        self.talk = talk
+        self._worker = worker
+
+    def results(self, need: NeedCalls) -> list[Result]:
+        """Says in the talk who is asked next. Raises InfrastructureError where the machine is at
+        fault; what the reading of a text itself overruns is the policy's."""
+        talk = self.talk
+        request = {"do": "next", "item": talk.item, "policy": talk.policy, "user": talk.user}
+        try:
+            talk.asks, talk.messages, end = asked(self._worker, request)
+        except RuntimeError:
+            talk.asks, end = "", "step_limit"
+            talk.over = True
+        talk.end = end or talk.end
+        return []
+
+    def call(self, call: Call) -> Result:
+        raise NotImplementedError
+
+
+@frozen
+class TalkJob(ItemJob):
+    """A job in which each prompt stands for itself; its `own` is the conversation."""
+
+    def engine(self) -> Generator[Any, Any, Trace]:
+        talk: Talk = self.own
+        end = None
+        prompt = tuple[Message, ...]()
+        talk.goes_on()
+        while talk.asks:
+            if talk.asks == "user":
+                talk.user.append((yield NeedUser(())))
+            else:
+                prompt = tuple(
+                    Message(role, text)  # type: ignore[arg-type]
+                    for role, text in talk.messages
+                )
+                reply: Reply = yield NeedText(prompt, 0, len(talk.policy))
+                if reply.end != "stop":
+                    end = reply.end
+                    break
+                talk.policy.append(reply.text[:TEXT])
+            if not talk.goes_on():
+                yield NeedCalls(())  # the package says what comes next
+        return Trace(self.task.id, (), end or talk.end, self.task.expected, prompt)
 
 
 class AceBench(Benchmark):
@@ -65,8 +132,9 @@ class AceBench(Benchmark):
         return self.world.hash
 
     @cached_property
-    def world(self) -> Simulated:
-        return Simulated(self.data)
+    def world(self) -> OwnWorlds:
+        """The simulated APIs, which are documented in prompts."""
+        return OwnWorlds(self.name, content_id({**self.data, "behaviour": BEHAVIOUR}))
 
     @property
     def worker(self) -> Worker:

@@ -2,14 +2,17 @@
 of functions, and the calls that answer it, which are compared and never executed. In irrelevance
 categories no call is right; in relevance any is."""
 
+import re
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import orjson
 
 from rods.calls import Call
+from rods.canonical import JsonMapping, JsonObject
 from rods.dialects import Message
 from rods.environments.base import reference
 from rods.environments.registry import declared
@@ -17,8 +20,8 @@ from rods.episode.drivers import Job
 from rods.episode.engine import NeedText, Reply, StepTrace, Trace, TurnTrace
 from rods.family.benchmarks.bfcl.benchmark import ResultFiles
 from rods.family.benchmarks.bfcl.dialects import FORMS, Native, Prompted
-from rods.family.benchmarks.bfcl.harness import harness, right_answers
-from rods.family.benchmarks.bfcl_single import matching, source_text
+from rods.family.benchmarks.bfcl.harness import harness, right_answers, taken
+from rods.family.benchmarks.bfcl_single import source_text
 from rods.family.benchmarks.episodes import Maker, Unjudged
 from rods.family.benchmarks.folder import Episode, Form, Score, Settings
 from rods.tasks import AnyTask, Task
@@ -27,15 +30,17 @@ from rods.worlds.bfcl import wheel
 
 NAME = "bfcl_single"
 DECLARED = declared("rods.family.benchmarks", "benchmark.toml")[NAME]
+Decoded = Mapping[str, JsonMapping]  # one call: {name: {argument: value}}
 
 
 class Item(NamedTuple):
-    """An entry of the wheel; `answers` as `matching.allowed` takes them, none for (ir)relevance."""
+    """An entry of the wheel; each of `answers` has a name, and a list of values for each argument;
+    there are none for (ir)relevance."""
 
     category: str
     question: Sequence[Mapping[str, str]]
     documents: Sequence[Any]
-    answers: Sequence[matching.Decoded]
+    answers: Sequence[Decoded]
 
 
 class SingleTurns(ResultFiles):
@@ -96,12 +101,42 @@ def right(item: Item, result: Any, form: Form) -> bool:
     calls = source_text.decoded(result, form, item.category)
     if "relevance" in item.category:
         return bool(calls) != ("irrelevance" in item.category)
-    return calls is not None and matching.allowed(
-        item.category, item.documents, item.answers, calls, form
-    )
+    return calls is not None and allowed(item, calls, form)
 
 
-def _call(item: Item, answer: matching.Decoded) -> Call:
+def allowed(item: Item, calls: Sequence[Decoded], form: Form) -> bool:
+    """Whether `calls` are among those that BFCL allows in an item, by its own comparison of syntax
+    trees; where that raises, no call is allowed. Native calls have underscores in the place of
+    dots."""
+    checker = _checker()
+    language = checker["Language"](source_text.language(item.category))
+    try:
+        outcome = checker["ast_checker"](
+            item.documents, calls, item.answers, language, item.category, form
+        )
+    except Exception:  # noqa: BLE001 BFCL's runner takes that for a wrong call
+        return False
+    return bool(outcome["valid"])
+
+
+@cache
+def _checker() -> JsonObject:
+    """BFCL's comparison, taken by name out of the wheel, whose hash is checked. It asks by the name
+    of a model whether its calls have dots: here by their form."""
+    names = {
+        "re": re,
+        "Language": taken(wheel.path(), "constants/enums.py")["Language"],
+        "MODEL_CONFIG_MAPPING": {
+            "prompt": SimpleNamespace(underscore_to_dot=False),
+            "native": SimpleNamespace(underscore_to_dot=True),
+        },
+    }
+    for language in ("java", "javascript"):
+        names |= source_text.reading(language)
+    return taken(wheel.path(), "eval_checker/ast_eval/ast_checker.py", DECLARED["taken"], names)
+
+
+def _call(item: Item, answer: Decoded) -> Call:
     """The first of the calls that an answer allows."""
     name, wanted = next(iter(answer.items()))
     document = next(one for one in item.documents if one["name"] == name)["parameters"]

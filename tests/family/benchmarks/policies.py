@@ -60,7 +60,7 @@ def resolved_by_nothing(task: AnyTask) -> float:
     return sum(not calls for calls in task.calls) / task.expected
 
 
-class Replies(episodes.Replies):
+class Replies(episodes.EndpointReplies):
     """Of each turn what the policy does in it first, then a sentence."""
 
     def __init__(self, policy: Policy, job: Job, sample: int) -> None:

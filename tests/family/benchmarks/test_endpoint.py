@@ -15,7 +15,7 @@ import pytest
 from rods.episode.drivers import Job
 from rods.episode.engine import NeedText, Reply, Trace
 from rods.errors import UserError
-from rods.family.benchmarks.episodes import Replies, Slots, play, rendered_template
+from rods.family.benchmarks.episodes import EndpointReplies, Slots, play, rendered_template
 from rods.family.benchmarks.folder import Episode, Settings
 from rods.family.benchmarks.task_file import TaskMaker
 from rods.tasks import AnyTask
@@ -76,7 +76,10 @@ def test_an_item_that_breaks_is_left_out_and_the_others_are_played() -> None:
         def result(self, job: Job, trace: Trace) -> Any:
             return [] if job.task != tasks[2] else orjson.dumps(object())
 
-    class Idle(Replies):
+    class Idle(EndpointReplies):
+        def __init__(self) -> None:
+            """Asks nobody."""
+
         async def reply(self, need: NeedText) -> Reply:
             return Reply("No.")
 

@@ -28,8 +28,7 @@ from rods.errors import InfrastructureError, RefusedError, UserError
 from rods.evaluation import card
 from rods.family.benchmarks import suite
 from rods.family.benchmarks.acebench import package
-from rods.family.benchmarks.acebench.benchmark import AceBench
-from rods.family.benchmarks.acebench.conversation import TEXT, Talk, World
+from rods.family.benchmarks.acebench.benchmark import TEXT, AceBench, Talk, World
 from rods.family.benchmarks.contract import check_data
 from rods.family.benchmarks.folder import Episode, Settings, cards
 from rods.family.benchmarks.guard import guarded

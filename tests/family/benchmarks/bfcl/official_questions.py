@@ -17,7 +17,7 @@ from rods.environments.workers.worker import Worker, WorkerSpec
 from rods.episode.drivers import Job
 from rods.episode.engine import NeedText, Reply
 from rods.family.benchmarks.bfcl.scorer import Scorer
-from rods.family.benchmarks.episodes import Replies, messages, request_tools
+from rods.family.benchmarks.episodes import EndpointReplies, messages, request_tools
 from rods.family.benchmarks.folder import Episode, Form
 from rods.functions import named_function
 
@@ -83,7 +83,7 @@ def play(request: dict[str, Any]) -> dict[str, Any]:
         return found
 
 
-class Played(Replies):
+class Played(EndpointReplies):
     """A player's replies to ours, and what it was asked, by item."""
 
     def __init__(

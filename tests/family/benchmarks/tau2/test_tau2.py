@@ -44,8 +44,7 @@ from rods.family.benchmarks.episodes import messages
 from rods.family.benchmarks.folder import Episode, Form, Settings, cards, episodes
 from rods.family.benchmarks.guard import guarded
 from rods.family.benchmarks.tau2 import package
-from rods.family.benchmarks.tau2.benchmark import TalkMaker, Tau2
-from rods.family.benchmarks.tau2.conversation import World
+from rods.family.benchmarks.tau2.benchmark import TalkMaker, Tau2, World
 from rods.llm import Completion, Request
 from rods.llm.records import ToolCall
 from rods.tasks import AnyTask
@@ -320,7 +319,7 @@ def test_a_world_of_two_is_made_anew_by_the_calls_of_both(
     benchmark: Tau2, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worker = Worker(package.worker().spec)
-    monkeypatch.setattr("rods.family.benchmarks.tau2.conversation.worker", lambda: worker)
+    monkeypatch.setattr("rods.family.benchmarks.tau2.benchmark.worker", lambda: worker)
     job: Any = maker(benchmark).job(item(benchmark, DUAL_ITEM))
     talk = job.own
     world: World = job.world()
@@ -388,7 +387,7 @@ def test_a_call_that_computes_without_end_is_the_policy_s_and_harms_no_other(
     benchmark: Tau2, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worker = Worker(replace(package.worker().spec, seconds=1.0))
-    monkeypatch.setattr("rods.family.benchmarks.tau2.conversation.worker", lambda: worker)
+    monkeypatch.setattr("rods.family.benchmarks.tau2.benchmark.worker", lambda: worker)
     playing = maker(benchmark)
     task = item(benchmark)
     other: Any = playing.job(task).world
@@ -410,7 +409,7 @@ def test_a_worker_that_is_killed_is_nobody_s_failure(
     benchmark: Tau2, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worker = Worker(package.worker().spec)
-    monkeypatch.setattr("rods.family.benchmarks.tau2.conversation.worker", lambda: worker)
+    monkeypatch.setattr("rods.family.benchmarks.tau2.benchmark.worker", lambda: worker)
     worker.open()
     job: Any = maker(benchmark).job(item(benchmark))
     world: World = job.world()
@@ -435,7 +434,7 @@ def test_what_a_worker_says_instead_of_an_answer_ends_that_conversation_alone(
 ) -> None:
     """Nonsense, and what the machine refuses, are nobody's failure; what a call overruns is the
     policy's."""
-    monkeypatch.setattr("rods.family.benchmarks.tau2.conversation.worker", lambda: lying)
+    monkeypatch.setattr("rods.family.benchmarks.tau2.benchmark.worker", lambda: lying)
     job = maker(benchmark).job(item(benchmark))
     job = replace(job, user=lambda persona, said: STOP if said else "Hello.")
     job.own.item = how  # type: ignore[attr-defined]
