@@ -37,6 +37,7 @@ class Benchmark(ABC):
     part: Part = "all"  #: of its items, that is played where none is asked for
     parts: Mapping[Part, str] = {"all": "all items"}  #: that reports tell apart, and headings
     needs: Mapping[Need, Sequence[str]] = {}  #: the kinds of items that need something
+    makes: type[Maker]  #: its jobs
 
     @property
     def data(self) -> Mapping[str, str]:
@@ -82,9 +83,9 @@ class Benchmark(ABC):
             f"(sha256 {data['sha256'][:12]}…), environment {self.environment}"
         )
 
-    @abstractmethod
     def maker(self, settings: Settings) -> Maker:
         """Raises UserError for settings that it cannot be played in."""
+        return self.makes(self, settings)
 
     def expected(self, settings: Settings) -> int:
         """How many items an evaluation has."""

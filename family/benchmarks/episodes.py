@@ -53,14 +53,22 @@ ASIDE = "<think>\nOne after the other.\n</think>\n\n"
 Slot = tuple[AnyTask, int]  # a task and the number of its sample
 
 
+class Items(Protocol):
+    """What a `Maker` asks of its benchmark."""
+
+    def identifier(self, task: AnyTask) -> str:
+        """What journals and result files call an item."""
+
+
 class Maker(ABC):
-    """Makes jobs for tasks, and episodes out of their traces. `line` is there while it plays, where
-    the settings name a model that plays the user, or an encoder."""
+    """Makes jobs for the tasks of a benchmark, and episodes out of their traces. `line` is there
+    while it plays, where the settings name a model that plays the user, or an encoder."""
 
     line: ModelThread | None = None
     apart = False  # whether the endpoint is shown one call a message
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, benchmark: Items, settings: Settings) -> None:
+        self.benchmark = benchmark
         self.settings = settings
 
     def trained(self) -> Dialect:
@@ -90,12 +98,9 @@ class Maker(ABC):
     def result(self, job: Job, trace: Trace) -> Any:
         """What the record of a finished job holds."""
 
-    def identifier(self, task: AnyTask) -> str:
-        return str(task.provenance["id"])
-
     def episode(self, job: Job, sample: int, trace: Trace, cut: int = 0) -> Episode:
         """The record of a finished job; `cut` of its outputs were taken although they were cut."""
-        name = self.identifier(job.task)
+        name = self.benchmark.identifier(job.task)
         form = self.settings.results_form
         return Episode(name, sample, form, self.result(job, trace), trace.end, cut)
 
@@ -237,7 +242,7 @@ async def play(
                 raise
             except Exception as error:  # noqa: BLE001 one item must not end the others
                 log.warning("an item broke", task=task.id, exc_info=True)
-                stopped[f"{maker.identifier(task)} broke: {error!r}"] += 1
+                stopped[f"{maker.benchmark.identifier(task)} broke: {error!r}"] += 1
             finally:
                 playing -= 1
                 ended.set()
@@ -249,8 +254,9 @@ async def play(
         if trace.end == "infrastructure":
             stopped[policy.trouble or job.trouble or "the environment's machinery failed"] += 1
             if policy.trouble in NO_ANSWER:
+                name = maker.benchmark.identifier(task)
                 form = maker.settings.results_form
-                done(Episode(maker.identifier(task), sample, form, None, policy.trouble))
+                done(Episode(name, sample, form, None, policy.trouble))
         else:
             done(played := maker.episode(job, sample, trace, policy.cut))
             slots.ended(played)

@@ -22,6 +22,27 @@ from rods.players import Players
 from rods.tasks import TASK_TYPES, AnyTask, read_tasks
 
 
+class TaskMaker(Maker):
+    """The `Maker` of such tasks. What they earned is recorded with the conversation, which
+    `rods-train sft --teacher` imitates."""
+
+    def __init__(self, benchmark: "TaskFile", settings: Settings) -> None:
+        super().__init__(benchmark, settings)
+        assert benchmark.environments is not None
+        self._players = Players(benchmark.environments)
+        self._dialect = self.trained()
+        self._jobs: dict[str, Job] = {}  # the samples of a task share its ground truth
+
+    def job(self, task: AnyTask, before: Episode | None = None) -> Job:
+        if task.id not in self._jobs:
+            self._jobs[task.id] = self._players.job(task, self._dialect, max_steps=MAX_STEPS)
+        return self._jobs[task.id]
+
+    def result(self, job: Job, trace: Trace) -> Any:
+        earned = score(trace, "progress").as_json()
+        return {"type": job.task.type, "rollout": earned, "trace": trace.as_json()}
+
+
 class TaskFile(Benchmark):
     """The benchmark (rods.family.benchmarks.contract). What was played is `described` in an
     evaluation's folder; a file at `path` is played in the worlds of `environments`."""
@@ -31,6 +52,7 @@ class TaskFile(Benchmark):
     measures: Sequence[str] = ("progress", "solved")
     protocols: Sequence[folders.Protocol] = ("hermes", "tags", "compact", "native")
     parts: Mapping[Part, str] = {"all": "the file's tasks"}
+    makes = TaskMaker
 
     def __init__(
         self,
@@ -72,10 +94,6 @@ class TaskFile(Benchmark):
         names = ", ".join(self.described["environments"])
         return f"{self.described['count']} tasks ({self.described['hash']}), environments {names}"
 
-    def maker(self, settings: Settings) -> "TaskMaker":
-        assert self.environments is not None
-        return TaskMaker(self.environments, settings)
-
     def expected(self, settings: Settings) -> int:
         return int(self.described["count"])
 
@@ -83,26 +101,3 @@ class TaskFile(Benchmark):
         play = Rollout.from_json(episode.result["rollout"])
         measures = {"progress": play.resolved / play.expected, "solved": float(play.binary)}
         return Score(episode.result["type"], measures)
-
-
-class TaskMaker(Maker):
-    """The `Maker` of such tasks. What they earned is recorded with the conversation, which
-    `rods-train sft --teacher` imitates."""
-
-    def __init__(self, environments: Environments, settings: Settings) -> None:
-        super().__init__(settings)
-        self._players = Players(environments)
-        self._dialect = self.trained()
-        self._jobs: dict[str, Job] = {}  # the samples of a task share its ground truth
-
-    def job(self, task: AnyTask, before: Episode | None = None) -> Job:
-        if task.id not in self._jobs:
-            self._jobs[task.id] = self._players.job(task, self._dialect, max_steps=MAX_STEPS)
-        return self._jobs[task.id]
-
-    def identifier(self, task: AnyTask) -> str:
-        return task.id
-
-    def result(self, job: Job, trace: Trace) -> Any:
-        earned = score(trace, "progress").as_json()
-        return {"type": job.task.type, "rollout": earned, "trace": trace.as_json()}

@@ -108,7 +108,7 @@ class _Batch:
                 raise Unreadable(f"makes the same task as line {first}")
         except Exception as error:  # noqa: BLE001
             # a world may raise anything, and one conversation never ends the others
-            self._reject(environment, line, record, error)
+            self._reject(line, record, error)
             return
         self.tasks.append((line, record, task))
         self.notes += [f"line {line}: {note}" for note in conversation.notes]
@@ -128,7 +128,7 @@ class _Batch:
                     raise Unreadable(f"with other names {reason}")
             except Exception as error:  # noqa: BLE001
                 # as above
-                self._reject(environment, line, record, error)
+                self._reject(line, record, error)
                 continue
             self.tasks.append((line, record, renamed))
         self.notes.append(
@@ -146,7 +146,7 @@ class _Batch:
             lines.append(orjson.dumps({"rejected": told, **fields}) + b"\n")
         return b"".join(lines)
 
-    def _reject(self, environment: Environment, line: int, record: Any, error: Exception) -> None:
+    def _reject(self, line: int, record: Any, error: Exception) -> None:
         message = error.message if isinstance(error, Unreadable) else 0
         what = str(error)
         if isinstance(error, InfrastructureError):

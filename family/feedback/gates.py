@@ -436,7 +436,6 @@ class RefusedCall:
     """A refused call in the world of another task; `known` are values that its conversation speaks
     of, `calls` its ground truth."""
 
-    task: str
     world: Instance
     call: Call
     known: KnownValues
@@ -526,7 +525,7 @@ def _witness(
             result = world.fork().call(tried)
             if result.error == "tool" and pattern(tried, result) == words:
                 values.add_all(tried.arguments.items())  # a title that stood for an id is looked up
-                return RefusedCall(task.id, world, tried, values, calls)
+                return RefusedCall(world, tried, values, calls)
     return None
 
 

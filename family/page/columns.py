@@ -9,11 +9,12 @@ from numpy.typing import NDArray
 
 
 class Columns:
-    """A table whose rows are only appended. `columns["step"]` is a view."""
+    """A table whose rows are only appended, each with the `seq` of its record in front.
+    `columns["step"]` is a view."""
 
     def __init__(self, **types: str) -> None:
-        """`types`: numpy's type of each column, such as i4."""
-        self._rows = np.empty(256, np.dtype(list(types.items())))
+        """`types`: numpy's type of each further column, such as i4."""
+        self._rows = np.empty(256, np.dtype([("seq", "u4"), *types.items()]))
         self._length = 0
 
     def __len__(self) -> int:
@@ -22,9 +23,10 @@ class Columns:
     def __getitem__(self, name: str) -> NDArray[Any]:
         return self._rows[: self._length][name]
 
-    def last(self, name: str) -> int:
-        """The last value of a column of whole numbers; 0 where there is none."""
-        return int(self[name][-1]) if self._length else 0
+    @property
+    def last(self) -> int:
+        """The last `seq`; 0 where there is none."""
+        return int(self["seq"][-1]) if self._length else 0
 
     def append(self, *row: float) -> None:
         self.extend([row])
@@ -58,7 +60,7 @@ class TaskColumns(Columns):
     """A table whose rows are of tasks, which `ids` numbers; these may grow."""
 
     def __init__(self, ids: Sequence[str], **types: str) -> None:
-        super().__init__(seq="u4", step="i4", task="i4", **types)
+        super().__init__(step="i4", task="i4", **types)
         self._ids = ids
         self._newest = np.full(256, -1, np.int64)
 

@@ -74,28 +74,19 @@ class Follower(Progress):
         self.numbers: dict[str, int] = {}
         counts = dict.fromkeys((*ZONES, *DYNAMICS, "drawn"), "i4")
         self.steps = Columns(
-            seq="u4",
-            step="i4",
-            epoch="i4",
-            reward="f8",
-            difficulty="f8",
-            time="f8",
-            earned="f8",
-            **counts,
+            step="i4", epoch="i4", reward="f8", difficulty="f8", time="f8", earned="f8", **counts
         )
         self.groups = TaskColumns(self.ids, mean="f8", variance="f8", zone="i1", role="i1")
         # live groups that count for no zone
-        self.uncounted = Columns(seq="u4", step="i4", task="i4")
+        self.uncounted = Columns(step="i4", task="i4")
         self.decisions = TaskColumns(self.ids, kind="i1", rule="i1")
-        self.epochs = Columns(
-            seq="u4", epoch="i4", step="i4", stage="i4", **dict.fromkeys(COUNTS, "i4")
-        )
+        self.epochs = Columns(epoch="i4", step="i4", stage="i4", **dict.fromkeys(COUNTS, "i4"))
         self.variants = TaskColumns(self.ids, seed="i4", generation="i4", type="i1")
-        self.picks = Columns(seq="u4", task="i4")  # of seeds.jsonl: picked and finished
-        self.rejected = Columns(seq="u4", task="i4")  # by their seed
-        self.updates = Columns(seq="u4", step="i4", entropy="f8", norm="f8")
+        self.picks = Columns(task="i4")  # of seeds.jsonl: picked and finished
+        self.rejected = Columns(task="i4")  # by their seed
+        self.updates = Columns(step="i4", entropy="f8", norm="f8")
         # of the turns of a step, where its rollouts have labels
-        self.labels = Columns(seq="u4", step="i4", **dict.fromkeys(LABELS, "i4"))
+        self.labels = Columns(step="i4", **dict.fromkeys(LABELS, "i4"))
         self.rules = [""]  # that `decisions` numbers
         self.decided: Counter[tuple[str, str]] = Counter()  # kinds of decisions, with their rules
         self.authors: set[str] = set()  # of variants, as their provenance names the model
@@ -266,7 +257,7 @@ class Follower(Progress):
     def take_update(self) -> None:
         super().take_update()
         update = self.state.update
-        if update is not None and update["seq"] > self.updates.last("seq"):
+        if update is not None and update["seq"] > self.updates.last:
             values = (update.get(name, NAN) for name in ("entropy", "gradient_norm"))
             self.updates.append(update["seq"], update["step"], *values)
 

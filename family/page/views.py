@@ -94,7 +94,7 @@ def steps(follower: Follower, query: Query) -> JsonObject:
         behind = follower.steps["seq"][start - 1] if start else 0
         merged = -1 if reset else whole(query, "merged", 0) - 1
         return {
-            "cursor": f"{follower.state.attempt}.{follower.steps.last('seq')}",
+            "cursor": f"{follower.state.attempt}.{follower.steps.last}",
             "reset": reset,
             "columns": _thinned(follower.steps, start, CURVES),
             "updates": _thinned(

@@ -20,7 +20,7 @@ from rods.dialects import Parsed
 from rods.dialects.compact import Compact
 from rods.episode.drivers import Job
 from rods.evaluation.heldout import roll_out
-from rods.family.benchmarks.bfcl.benchmark import EpisodeMaker
+from rods.family.benchmarks.bfcl.benchmark import BfclBenchmark
 from rods.family.benchmarks.folder import Settings
 from rods.family.feedback.hints import Hints
 from rods.interfaces import IDENTITY, Identity
@@ -145,7 +145,7 @@ def test_validation_and_evaluation_show_everything_as_it_is(
         == len(tasks)
     )
     bfcl.fetch()
-    maker = EpisodeMaker(ENVIRONMENTS.load("bfcl"), Settings({}))  # type: ignore[arg-type]
+    maker = BfclBenchmark().maker(Settings({}))
     seen.append(maker.job(bfcl.tasks()[0]))
     assert all(job.interface is IDENTITY for job in seen)
 

@@ -113,6 +113,36 @@ class TalkJob(ItemJob):
         return Trace(self.task.id, (), end or talk.end, self.task.expected, prompt)
 
 
+class EpisodeMaker(Maker):
+    """The `Maker` of such items. A result is {"policy": texts, "user": texts, "over"}."""
+
+    benchmark: "AceBench"
+
+    def job(self, task: AnyTask, before: Episode | None = None) -> Job:
+        name = self.benchmark.identifier(task)
+        talk = Talk(name, [*self.benchmark.items[name]["ahead"]])
+        return TalkJob(
+            task,
+            self.benchmark.world,
+            Hermes(),
+            Unjudged(),
+            user=partial(self._says, talk, task.id),
+            world=partial(World, talk, self.benchmark.worker),
+            waits=True,
+            own=talk,
+        )
+
+    def result(self, job: Job, trace: Trace) -> Any:
+        assert isinstance(job, TalkJob)
+        return {"policy": job.own.policy, "user": job.own.user, "over": job.own.over}
+
+    def _says(self, talk: Talk, task: str, persona: Persona, said: Exchange) -> str:
+        """What the model that plays the user says next. Raises InfrastructureError where it says
+        nothing."""
+        prompt = [{"role": role, "content": text} for role, text in talk.messages]
+        return user_reply(self.line, talk, task, len(talk.user), prompt, (), **USER)[0]
+
+
 class AceBench(Benchmark):
     """The benchmark (rods.family.benchmarks.contract)."""
 
@@ -122,6 +152,7 @@ class AceBench(Benchmark):
     needs = {"user": ["agent_multi_turn"]}
     measures: Sequence[str] = ("official", "process")
     forms: Sequence[Form] = ("prompt",)
+    makes = EpisodeMaker
 
     @cached_property
     def data(self) -> Mapping[str, str]:
@@ -165,14 +196,14 @@ class AceBench(Benchmark):
         goal = Rubric(("the state is as the ground truth has it",), calls)
         return OpenTask(world, "base", Persona(question, question), goal, tools, **about)
 
-    def maker(self, settings: Settings) -> "EpisodeMaker":
+    def maker(self, settings: Settings) -> Maker:
         if settings.policy.get("kind") in ("weights", "run"):
             raise UserError(
                 "each of its prompts begins anew, which local weights are not asked here",
                 where="--weights, --run",
                 remedy="serve the policy, and give --url and --model",
             )
-        return EpisodeMaker(self, settings)
+        return super().maker(settings)
 
     def score(self, episode: Episode) -> Score:
         texts = {name: episode.result[name] for name in ("policy", "user")}
@@ -182,35 +213,3 @@ class AceBench(Benchmark):
                 request = {"do": "score", "item": episode.task, **texts}
                 measures = asked(self.worker, request)
         return Score(self.items[episode.task]["kind"], measures)
-
-
-class EpisodeMaker(Maker):
-    """The `Maker` of such items. A result is {"policy": texts, "user": texts, "over"}."""
-
-    def __init__(self, benchmark: AceBench, settings: Settings) -> None:
-        super().__init__(settings)
-        self._benchmark = benchmark
-
-    def job(self, task: AnyTask, before: Episode | None = None) -> Job:
-        name = self._benchmark.identifier(task)
-        talk = Talk(name, [*self._benchmark.items[name]["ahead"]])
-        return TalkJob(
-            task,
-            self._benchmark.world,
-            Hermes(),
-            Unjudged(),
-            user=partial(self._says, talk, task.id),
-            world=partial(World, talk, self._benchmark.worker),
-            waits=True,
-            own=talk,
-        )
-
-    def result(self, job: Job, trace: Trace) -> Any:
-        assert isinstance(job, TalkJob)
-        return {"policy": job.own.policy, "user": job.own.user, "over": job.own.over}
-
-    def _says(self, talk: Talk, task: str, persona: Persona, said: Exchange) -> str:
-        """What the model that plays the user says next. Raises InfrastructureError where it says
-        nothing."""
-        prompt = [{"role": role, "content": text} for role, text in talk.messages]
-        return user_reply(self.line, talk, task, len(talk.user), prompt, (), **USER)[0]

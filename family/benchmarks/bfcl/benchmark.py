@@ -81,73 +81,27 @@ class ResultFiles(Benchmark):
         return scorer.verdicts(samples, form)
 
 
-class BfclBenchmark(ResultFiles):
-    """The benchmark (rods.family.benchmarks.contract)."""
-
-    name = "bfcl"
-    title = "BFCL multi-turn"
-    kinds = TASK_TYPES
-    measures: Sequence[str] = ("official", "strict", "progress")
-    protocols: Sequence[Protocol] = ("official", "native", "tags", "hermes", "compact")
-    documents: Sequence[Documents] = ("full", "signatures")
-    part = "held-out"
-    parts = {
-        "held-out": "held-out (the papers' 400)",
-        "test": "unseen by any stage (300)",
-        "train": "training tasks",
-    }
-
-    @property
-    def categories(self) -> Sequence[str]:
-        return [f"multi_turn_{kind}" for kind in self.kinds]
-
-    @cached_property
-    def by_id(self) -> Mapping[str, Task]:
-        return {self.identifier(task): task for task in bfcl.tasks()}
-
-    def kind(self, task: AnyTask) -> str:
-        return task.type
-
-    def maker(self, settings: Settings) -> Maker:
-        return EpisodeMaker(bfcl.environment(), settings)
-
-    def score(self, episode: Episode) -> Score:
-        task = self.by_id[episode.task]
-        whole = episode.end not in CUT or not isinstance(episode.result, list)
-        outputs = episode.result if whole else episode.result[:-1]
-        judged = self._judge.judge(task, outputs, episode.form)
-        return Score(
-            task.type, {name: float(getattr(judged, name)) for name in self.measures}, task.split
-        )
-
-    @cached_property
-    def _judge(self) -> "EpisodeJudge":
-        return EpisodeJudge(bfcl.environment())
-
-
 class EpisodeMaker(Maker):
     """The `Maker` of BFCL's tasks. The executor is the official one's equal in all protocols:
     hidden tools stay callable, so that the official verdict on the outputs is the verdict on what
     the policy was shown."""
 
-    def __init__(self, bfcl: Bfcl, settings: Settings) -> None:
-        super().__init__(settings)
-        self.judge = EpisodeJudge(bfcl)
-        self.harness = harness(bfcl.file)
+    benchmark: "BfclBenchmark"
 
     def job(self, task: AnyTask, before: Episode | None = None) -> Job:
         settings = self.settings
+        judge = self.benchmark.judge
         script = scripted(task, "BFCL's evaluation")
         dialect: Dialect
         if settings.protocol == "official":
-            owners = self.judge.owners(script)
-            dialect = FORMS[settings.form](self.harness, owners, settings.documents)
-            steps = self.harness.steps
+            words = harness(judge.bfcl.file)
+            dialect = FORMS[settings.form](words, judge.owners(script), settings.documents)
+            steps = words.steps
         else:
             dialect = self.trained()
             steps = MAX_STEPS
-        goal = self.judge.goal(script)
-        return Job(script, self.judge.bfcl, dialect, goal, max_steps=steps, visible_only=False)
+        goal = judge.goal(script)
+        return Job(script, judge.bfcl, dialect, goal, max_steps=steps, visible_only=False)
 
     def returned(self, job: Job, turn: int) -> list[JsonObject]:
         if not isinstance(job.dialect, Native):
@@ -208,3 +162,45 @@ class EpisodeJudge:
             for name in (task.state or {})["classes"]
             for tool in self.bfcl.apis[name].tools
         }
+
+
+class BfclBenchmark(ResultFiles):
+    """The benchmark (rods.family.benchmarks.contract)."""
+
+    name = "bfcl"
+    title = "BFCL multi-turn"
+    kinds = TASK_TYPES
+    measures: Sequence[str] = ("official", "strict", "progress")
+    protocols: Sequence[Protocol] = ("official", "native", "tags", "hermes", "compact")
+    documents: Sequence[Documents] = ("full", "signatures")
+    makes = EpisodeMaker
+    part = "held-out"
+    parts = {
+        "held-out": "held-out (the papers' 400)",
+        "test": "unseen by any stage (300)",
+        "train": "training tasks",
+    }
+
+    @property
+    def categories(self) -> Sequence[str]:
+        return [f"multi_turn_{kind}" for kind in self.kinds]
+
+    @cached_property
+    def by_id(self) -> Mapping[str, Task]:
+        return {self.identifier(task): task for task in bfcl.tasks()}
+
+    def kind(self, task: AnyTask) -> str:
+        return task.type
+
+    def score(self, episode: Episode) -> Score:
+        task = self.by_id[episode.task]
+        whole = episode.end not in CUT or not isinstance(episode.result, list)
+        outputs = episode.result if whole else episode.result[:-1]
+        judged = self.judge.judge(task, outputs, episode.form)
+        return Score(
+            task.type, {name: float(getattr(judged, name)) for name in self.measures}, task.split
+        )
+
+    @cached_property
+    def judge(self) -> EpisodeJudge:
+        return EpisodeJudge(bfcl.environment())

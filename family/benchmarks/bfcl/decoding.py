@@ -97,24 +97,13 @@ def _prompt(text: str) -> list[str]:
 
 def calls_in(text: str) -> list[dict[str, dict[Any, Any]]]:
     """The calls, {name: arguments}, in a Python list of them, brackets and fences optional. Raises
-    for anything else."""
-    return calls_of(bracketed(text))
-
-
-def bracketed(text: str) -> str:
-    """An output as a list, without fences. Raises ValueError for one that is too long."""
+    for anything else, and for what is too long."""
     text = text.strip("`\n ")
     text = text if text.startswith("[") else "[" + text
     text = text if text.endswith("]") else text + "]"
     if len(text) > MAX_OUTPUT:
         raise ValueError("too long")
-    return text
-
-
-def calls_of(text: str) -> list[dict[str, dict[Any, Any]]]:
-    """The calls in the source text of one, or of some between commas. Raises for anything else."""
-    body = parse(text.strip().strip("'"), "<call>", "eval").body
-    nodes = [body] if isinstance(body, ast.Call) else body.elts
+    nodes = parse(text, "<call>", "eval").body.elts
     if not all(isinstance(node, ast.Call) for node in nodes):
         raise ValueError("an element that is no call")
     return [_call(node) for node in nodes]

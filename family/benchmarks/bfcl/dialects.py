@@ -101,7 +101,9 @@ class Native(_Official, Served):
     form = "native"
 
     def user(self, text: str, returned: Sequence[Tool]) -> str:
-        return self.harness.returned_native if returned and text == RETURN_SENTENCE else text
+        if not returned or text != RETURN_SENTENCE:
+            return text
+        return str(self.harness.texts["DEFAULT_USER_PROMPT_FOR_ADDITIONAL_FUNCTION_FC"])
 
     def beside(self, tools: Sequence[Tool]) -> tuple[str, ...]:
         shown = self.tools([tool.name for tool in tools], returned=False)

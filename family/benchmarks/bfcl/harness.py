@@ -34,49 +34,47 @@ _HINTING = (
     "_get_language_specific_hint",
     "_func_doc_language_specific_pre_processing",
 )
-_CATEGORY = "multi_turn_base"  # all four have the same hint in their documents
+_CATEGORY = "multi_turn_base"  # all with tools to be called have the same hint in their documents
 
 
 class Harness:
-    """The prompts of one wheel. `steps` is how many replies a turn may have: one more than the
-    limit of steps with calls, after which the harness ends the episode."""
+    """The prompts of one wheel, out of its `texts`. `steps` is how many replies a turn may have:
+    one more than the limit of steps with calls, after which the harness ends the episode."""
 
     def __init__(self, file: Path) -> None:
-        constants = taken(file, "constants/default_prompts.py")
+        self.texts = taken(file, "constants/default_prompts.py")
         enums = taken(file, "constants/enums.py")
         self._mapping = taken(file, "constants/type_mappings.py")["GORILLA_TO_OPENAPI"]
         names = (
-            constants
+            self.texts
             | enums
             | {"copy": copy, "json": json, "re": re, "GORILLA_TO_OPENAPI": self._mapping}
         )
         self._functions = taken(file, "model_handler/utils.py", _PROMPTING, names)
         self._style = enums["ModelStyle"].OPENAI_COMPLETIONS
-        self._format: str = constants["DEFAULT_SYSTEM_PROMPT_FORMAT"]
-        self._returned: str = constants["DEFAULT_USER_PROMPT_FOR_ADDITIONAL_FUNCTION_PROMPTING"]
-        self.returned_native: str = constants["DEFAULT_USER_PROMPT_FOR_ADDITIONAL_FUNCTION_FC"]
-        self.steps: int = constants["MAXIMUM_STEP_LIMIT"] + 1
+        self.steps: int = self.texts["MAXIMUM_STEP_LIMIT"] + 1
         self._hint = taken(file, "utils.py", _HINTING, {"json": json})[_HINTING[-1]]
         documents = [
             document
             for module in MODULES.values()
             for document in wheel.read_json_lines(file, f"data/multi_turn_func_doc/{module}.json")
         ]
-        self._take(documents, _CATEGORY)
+        self._take(documents)
 
-    def _take(self, documents: Sequence[JsonObject], category: str) -> None:
+    def _take(self, documents: Sequence[JsonObject]) -> None:
         self._raw = {document["name"]: document for document in documents}
-        self._hinted = {document["name"]: document for document in self.hinted(documents, category)}
+        hinted = self.hinted(documents, _CATEGORY)
+        self._hinted = {document["name"]: document for document in hinted}
 
     def hinted(self, documents: Iterable[JsonMapping], category: str) -> list[JsonObject]:
         """The documents with the hints of a category's language."""
         hinted: list[JsonObject] = self._hint(copy.deepcopy(list(documents)), category)
         return hinted
 
-    def of(self, documents: Sequence[JsonObject], category: str) -> "Harness":
+    def of(self, documents: Sequence[JsonObject]) -> "Harness":
         """The same prompts, of these documents."""
         other = copy.copy(self)
-        other._take(documents, category)
+        other._take(documents)
         return other
 
     def documents(self, names: Sequence[str], *, returned: bool = False) -> list[JsonObject]:
@@ -88,11 +86,13 @@ class Harness:
     def system_prompt(self, documents: Sequence[Any]) -> str:
         """The system prompt of prompt mode, in the leaderboard's format."""
         formulate = self._functions["formulate_system_prompt"]
-        return str(formulate(format_sensitivity_config=self._format, functions=list(documents)))
+        form = self.texts["DEFAULT_SYSTEM_PROMPT_FORMAT"]
+        return str(formulate(format_sensitivity_config=form, functions=list(documents)))
 
     def returned_prompt(self, documents: Sequence[Any]) -> str:
         """What the user says in prompt mode when held-out tools return."""
-        return self._returned.format(functions=list(documents))
+        text: str = self.texts["DEFAULT_USER_PROMPT_FOR_ADDITIONAL_FUNCTION_PROMPTING"]
+        return text.format(functions=list(documents))
 
     def results_prompt(self, strings: Sequence[str], results: Sequence[str]) -> str:
         """The message in which prompt mode shows results beside the call strings."""

@@ -4,23 +4,23 @@ without case and some punctuation, as words of their own."""
 
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from rods.calls import Call
-from rods.canonical import JsonMapping
-from rods.dialects import Dialect
-from rods.environments.base import Environment, Result
+from rods.canonical import Json, JsonMapping, content_id
+from rods.environments.base import Features, Instance, Result, Tool, Tools
 from rods.episode.drivers import Job
 from rods.episode.engine import Trace
 from rods.errors import InfrastructureError
 from rods.family.benchmarks.bfcl import results
 from rods.family.benchmarks.bfcl.benchmark import ResultFiles
 from rods.family.benchmarks.bfcl.decoding import decode
-from rods.family.benchmarks.bfcl.dialects import FORMS, Native, Prompted
-from rods.family.benchmarks.bfcl.harness import harness, taken
-from rods.family.benchmarks.episodes import ItemJob, Maker, Unjudged
+from rods.family.benchmarks.bfcl.dialects import FORMS
+from rods.family.benchmarks.bfcl.harness import harness
+from rods.family.benchmarks.episodes import ItemJob, Items, Maker, Unjudged
 from rods.family.benchmarks.folder import Episode, Form, Score, Settings
 from rods.tasks import AnyTask
 from rods.worlds.bfcl import wheel
@@ -41,32 +41,47 @@ class Questions(ResultFiles):
         return Score(self.kind(task), {"official": float(right)})
 
 
+class WheelTools(ABC):
+    """The tools of one of the wheel's classes, the `owner`, as an environment: as the file `name`
+    documents them; `about` is what else their behaviour depends on."""
+
+    name: str
+    features: Features
+
+    def __init__(self, name: str, owner: str, **about: Json) -> None:
+        self.owner = owner
+        self.documents = wheel.read_json_lines(
+            wheel.path(), f"data/multi_turn_func_doc/{name}.json"
+        )
+        self._tools = {
+            one["name"]: Tool(one["name"], owner, one["description"]) for one in self.documents
+        }
+        self.hash = content_id({"wheel": wheel.SHA256, **about})
+
+    def tools(self) -> Tools:
+        return self._tools
+
+    @abstractmethod
+    def reset(self, state: JsonMapping | None) -> Instance: ...
+
+
 class QuestionMaker(Maker):
     """Makes jobs of questions, with tools that are made for each."""
 
-    def __init__(self, settings: Settings) -> None:
-        super().__init__(settings)
+    def __init__(self, benchmark: Items, settings: Settings) -> None:
+        super().__init__(benchmark, settings)
         self.words = harness(wheel.path())
-        self.texts = taken(wheel.path(), "constants/default_prompts.py")
-        self.answer_form = self.texts["ADDITIONAL_SYSTEM_PROMPT_FOR_AGENTIC_RESPONSE_FORMAT"]
-
-    def dialect(self, documents: Sequence[Any], category: str, owner: str) -> Prompted | Native:
-        owners = {document["name"]: owner for document in documents}
-        return FORMS[self.settings.form](self.words.of(documents, category), owners)
+        self.answer_form = self.words.texts["ADDITIONAL_SYSTEM_PROMPT_FOR_AGENTIC_RESPONSE_FORMAT"]
 
     def question(
-        self,
-        task: AnyTask,
-        system: str,
-        environment: Environment,
-        dialect: Dialect,
-        own: Any,
-        waits: bool,
+        self, task: AnyTask, system: str, tools: WheelTools, own: Any, waits: bool
     ) -> ItemJob:
         """The job of a task whose tools are those of the instance `own`."""
+        owners = dict.fromkeys(tools.tools(), tools.owner)
+        dialect = FORMS[self.settings.form](self.words.of(tools.documents), owners)
         return ItemJob(
             replace(task, system=system, id=""),
-            environment,
+            tools,
             dialect,
             Unjudged(),
             max_steps=self.words.steps,

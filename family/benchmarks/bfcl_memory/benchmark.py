@@ -28,6 +28,46 @@ VECTOR = "vector"
 DECLARED = declared("rods.family.benchmarks", "benchmark.toml")[NAME]
 
 
+class MemoryMaker(QuestionMaker):
+    """The `Maker` of memories; its line leads to their encoder. The result of a conversation before
+    questions is {"outputs": by turn and step, "memory": what it has left}; one that did not come to
+    its end leaves what it began with, as in the harness."""
+
+    def __init__(self, benchmark: "Memories", settings: Settings) -> None:
+        super().__init__(benchmark, settings)
+        # whose encoder is this evaluation's
+        self._vectors = VectorBackend(VECTOR)
+        self._backends = {**benchmark.backends, VECTOR: self._vectors}
+
+    def job(self, task: AnyTask, before: Episode | None = None) -> Job:
+        name = task.provenance["backend"]
+        backend = self._backends[name]
+        memory = backend.reset(before.result["memory"] if before else None)
+        memory.begun = memory.snapshot()
+        self._vectors.encoder.line = self.line
+        waits = name == VECTOR and self.line is not None
+        system = self._system(task, memory)
+        return self.question(task, system, backend, memory, waits)
+
+    def _system(self, task: AnyTask, memory: MemoryWorld) -> str:
+        about = task.provenance
+        kind = "UNIFIED" if about["backend"] == "rec_sum" else "CORE_ARCHIVAL"
+        text: str = self.words.texts[f"MEMORY_BACKEND_INSTRUCTION_{kind}"].format(
+            scenario_setting=self.words.texts["MEMORY_AGENT_SETTINGS"][about["scenario"]],
+            memory_content=memory.shown,
+        )
+        return f"{text}\n\n{self.answer_form}" if about["answers"] else text
+
+    def result(self, job: Job, trace: Trace) -> Any:
+        assert isinstance(job, ItemJob)
+        outputs = super().result(job, trace)
+        if job.task.provenance["answers"]:
+            return outputs
+        memory: MemoryWorld = job.own
+        left = memory.begun if trace.end in CUT else memory.snapshot()
+        return {"outputs": outputs, "memory": left}
+
+
 class Memories(Questions):
     """The benchmark (rods.family.benchmarks.contract). The provenance of a task has its backend,
     scenario and `answers` (none: a conversation before questions), and the conversation `before`
@@ -38,6 +78,7 @@ class Memories(Questions):
     kinds = [f"memory_{backend}" for backend in DECLARED["backends"]]
     categories = [*kinds, *(f"{kind}_prereq" for kind in kinds)]
     needs = {"encoder": [f"memory_{VECTOR}"]}
+    makes = MemoryMaker
 
     @property
     def environment(self) -> str:
@@ -88,53 +129,6 @@ class Memories(Questions):
     def before(self, task: AnyTask) -> AnyTask | None:
         return self.by_id.get(task.provenance["before"])
 
-    def maker(self, settings: Settings) -> "MemoryMaker":
-        return MemoryMaker(self, settings)
-
     def written(self, episode: Episode) -> Any:
         outputs = episode.result["outputs"] if isinstance(episode.result, dict) else episode.result
         return super().written(replace(episode, result=outputs))
-
-
-class MemoryMaker(QuestionMaker):
-    """The `Maker` of memories; its line leads to their encoder. The result of a conversation before
-    questions is {"outputs": by turn and step, "memory": what it has left}; one that did not come to
-    its end leaves what it began with, as in the harness."""
-
-    def __init__(self, benchmark: Memories, settings: Settings) -> None:
-        super().__init__(settings)
-        # whose encoder is this evaluation's
-        self._vectors = VectorBackend(VECTOR)
-        self._backends = {**benchmark.backends, VECTOR: self._vectors}
-        self._dialects = {
-            name: self.dialect(backend.documents, f"memory_{name}", backend.owner)
-            for name, backend in benchmark.backends.items()
-        }
-
-    def job(self, task: AnyTask, before: Episode | None = None) -> Job:
-        name = task.provenance["backend"]
-        backend = self._backends[name]
-        memory = backend.reset(before.result["memory"] if before else None)
-        memory.begun = memory.snapshot()
-        self._vectors.encoder.line = self.line
-        waits = name == VECTOR and self.line is not None
-        system = self._system(task, memory)
-        return self.question(task, system, backend, self._dialects[name], memory, waits)
-
-    def _system(self, task: AnyTask, memory: MemoryWorld) -> str:
-        about = task.provenance
-        kind = "UNIFIED" if about["backend"] == "rec_sum" else "CORE_ARCHIVAL"
-        text: str = self.texts[f"MEMORY_BACKEND_INSTRUCTION_{kind}"].format(
-            scenario_setting=self.texts["MEMORY_AGENT_SETTINGS"][about["scenario"]],
-            memory_content=memory.shown,
-        )
-        return f"{text}\n\n{self.answer_form}" if about["answers"] else text
-
-    def result(self, job: Job, trace: Trace) -> Any:
-        assert isinstance(job, ItemJob)
-        outputs = super().result(job, trace)
-        if job.task.provenance["answers"]:
-            return outputs
-        memory: MemoryWorld = job.own
-        left = memory.begun if trace.end in CUT else memory.snapshot()
-        return {"outputs": outputs, "memory": left}

@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rods.calls import Call
-from rods.canonical import Json, JsonMapping, JsonObject, content_id
-from rods.environments.base import Features, Instance, Result, Tool, Tools
+from rods.canonical import Json, JsonMapping, JsonObject
+from rods.environments.base import Features, Instance, Result
 from rods.errors import InfrastructureError
 from rods.family.benchmarks.bfcl.harness import taken
-from rods.family.benchmarks.bfcl.questions import executed
+from rods.family.benchmarks.bfcl.questions import WheelTools, executed
 from rods.worlds.bfcl import wheel
 from rods.worlds.bfcl.classes import SOURCES
 from rods.worlds.bfcl.execution import PREFIX
@@ -28,25 +28,16 @@ LIMITS = [
 ]
 
 
-class MemoryBackend:
+class MemoryBackend(WheelTools):
     """The environment of one backend."""
 
     features = Features()
 
     def __init__(self, backend: str) -> None:
+        owner = f"MemoryAPI_{backend}"
+        super().__init__(f"memory_{backend}", owner, behaviour=BEHAVIOUR, backend=backend)
         self.name = f"bfcl_memory_{backend}"
-        self.owner = f"MemoryAPI_{backend}"
         self.kind = self._taken(f"{SOURCES}/memory_{backend}.py")
-        self.documents = wheel.read_json_lines(
-            wheel.path(), f"data/multi_turn_func_doc/memory_{backend}.json"
-        )
-        self._tools = {
-            one["name"]: Tool(one["name"], self.owner, one["description"]) for one in self.documents
-        }
-        self.hash = content_id({"wheel": wheel.SHA256, "behaviour": BEHAVIOUR, "backend": backend})
-
-    def tools(self) -> Tools:
-        return self._tools
 
     def reset(self, state: JsonMapping | None) -> "MemoryWorld":
         return MemoryWorld(self, state or {})

@@ -7,20 +7,30 @@ from functools import cached_property
 from rods.episode.drivers import Job
 from rods.family.benchmarks.bfcl.harness import right_answers
 from rods.family.benchmarks.bfcl.questions import QuestionMaker, Questions
-from rods.family.benchmarks.bfcl_search.web import (
-    OWNER,
-    SERPAPI,
-    Searcher,
-    Web,
-    WebTools,
-    check_installed,
-)
+from rods.family.benchmarks.bfcl_search.web import SERPAPI, Searcher, Web, WebTools, check_installed
 from rods.family.benchmarks.contract import item
-from rods.family.benchmarks.folder import Episode, Settings
+from rods.family.benchmarks.folder import Episode
 from rods.tasks import AnyTask, Task
 from rods.worlds.bfcl import wheel
 
 BARE = "web_search_no_snippet"
+
+
+class SearchMaker(QuestionMaker):
+    """The `Maker` of such questions."""
+
+    benchmark: "WebSearch"
+    _web: Web | None = None
+
+    def search_by(self, key: str, url: str, patience: float) -> None:
+        check_installed()
+        self._web = Web(url or SERPAPI, key, patience)
+
+    def job(self, task: AnyTask, before: Episode | None = None) -> Job:
+        tools = self.benchmark.tools
+        searcher = Searcher(tools, self._web, snippets=task.provenance["kind"] != BARE)
+        waits = self._web is not None
+        return self.question(task, self.answer_form, tools, searcher, waits)
 
 
 class WebSearch(Questions):
@@ -30,6 +40,7 @@ class WebSearch(Questions):
     title = "BFCL web search"
     kinds = ("web_search_base", BARE)
     needs = {"search": kinds}
+    makes = SearchMaker
 
     @property
     def environment(self) -> str:
@@ -51,25 +62,3 @@ class WebSearch(Questions):
                 right = allowed[entry["id"]]
                 tasks[name] = item(self.tools, name, script, self.data, kind=kind, answers=right)
         return tasks
-
-    def maker(self, settings: Settings) -> "SearchMaker":
-        return SearchMaker(self, settings)
-
-
-class SearchMaker(QuestionMaker):
-    """The `Maker` of such questions."""
-
-    def __init__(self, benchmark: WebSearch, settings: Settings) -> None:
-        super().__init__(settings)
-        self._tools = benchmark.tools
-        self._web: Web | None = None
-        self._dialect = self.dialect(self._tools.documents, BARE, OWNER)
-
-    def search_by(self, key: str, url: str, patience: float) -> None:
-        check_installed()
-        self._web = Web(url or SERPAPI, key, patience)
-
-    def job(self, task: AnyTask, before: Episode | None = None) -> Job:
-        searcher = Searcher(self._tools, self._web, snippets=task.provenance["kind"] != BARE)
-        waits = self._web is not None
-        return self.question(task, self.answer_form, self._tools, self._dialect, searcher, waits)

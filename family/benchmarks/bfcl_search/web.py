@@ -23,12 +23,12 @@ from typing import Any, TypeVar
 
 from rods.analysis.containment import read_json
 from rods.calls import Call
-from rods.canonical import JsonMapping, content_id
-from rods.environments.base import Features, Result, Tool, Tools
+from rods.canonical import JsonMapping
+from rods.environments.base import Features, Result
 from rods.episode.watchdog import outside
 from rods.errors import InfrastructureError, UserError
 from rods.family.benchmarks.bfcl.harness import taken
-from rods.family.benchmarks.bfcl.questions import executed
+from rods.family.benchmarks.bfcl.questions import WheelTools, executed
 from rods.family.benchmarks.workers import worker
 from rods.known_keys import remember_address
 from rods.llm.connections import Key, read_reply
@@ -179,25 +179,16 @@ def _socket(reachable: Callable[[str], bool] | None, address: Any) -> socket.soc
     return socket.socket(family, kind, protocol)
 
 
-class WebTools:
+class WebTools(WheelTools):
     """The environment of these tools."""
 
     name = "bfcl_search"
     features = Features(snapshot=False, fork=False, state_visible=False)
 
     def __init__(self) -> None:
-        self.documents = wheel.read_json_lines(
-            wheel.path(), "data/multi_turn_func_doc/web_search.json"
-        )
-        self._tools = {
-            one["name"]: Tool(one["name"], OWNER, one["description"]) for one in self.documents
-        }
-        self.hash = content_id({"wheel": wheel.SHA256, "behaviour": BEHAVIOUR, "search": True})
+        super().__init__("web_search", OWNER, behaviour=BEHAVIOUR, search=True)
         # parses the class; where other threads run meanwhile, CPython 3.11 may fail at that
         self.reset(None)
-
-    def tools(self) -> Tools:
-        return self._tools
 
     def reset(self, state: JsonMapping | None) -> "Searcher":
         return Searcher(self, None, snippets=True)

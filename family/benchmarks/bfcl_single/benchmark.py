@@ -14,16 +14,16 @@ import orjson
 from rods.calls import Call
 from rods.canonical import JsonMapping, JsonObject
 from rods.dialects import Message
-from rods.environments.base import reference
 from rods.environments.registry import declared
 from rods.episode.drivers import Job
 from rods.episode.engine import NeedText, Reply, StepTrace, Trace, TurnTrace
+from rods.family.benchmarks import contract
 from rods.family.benchmarks.bfcl.benchmark import ResultFiles
 from rods.family.benchmarks.bfcl.dialects import FORMS, Native, Prompted
 from rods.family.benchmarks.bfcl.harness import harness, right_answers, taken
 from rods.family.benchmarks.bfcl_single import source_text
-from rods.family.benchmarks.episodes import Maker, Unjudged
-from rods.family.benchmarks.folder import Episode, Form, Score, Settings
+from rods.family.benchmarks.episodes import Maker, OwnWorlds, Unjudged
+from rods.family.benchmarks.folder import Episode, Form, Score
 from rods.tasks import AnyTask, Task
 from rods.worlds import bfcl
 from rods.worlds.bfcl import wheel
@@ -41,58 +41,6 @@ class Item(NamedTuple):
     question: Sequence[Mapping[str, str]]
     documents: Sequence[Any]
     answers: Sequence[Decoded]
-
-
-class SingleTurns(ResultFiles):
-    """The benchmark (rods.family.benchmarks.contract)."""
-
-    name = NAME
-    title = "BFCL single turns"
-    kinds = DECLARED["categories"]
-
-    @cached_property
-    def items(self) -> dict[str, Item]:
-        """Every entry of the wheel, by its id."""
-        file = wheel.path()
-        entries = dict[str, Item]()
-        for category in self.kinds:
-            answers = {} if "relevance" in category else right_answers(category)
-            for entry in wheel.read_json_lines(file, f"data/BFCL_v4_{category}.json"):
-                own = answers.get(entry["id"], ())
-                entries[entry["id"]] = Item(category, entry["question"][0], entry["function"], own)
-        return entries
-
-    @cached_property
-    def by_id(self) -> dict[str, Task]:
-        """The items as tasks: the script is the last question alone, and `SingleTurn` asks all of
-        it."""
-        version = f"{self.data['package']} {self.data['version']}"
-        world = reference(bfcl.environment())
-        return {
-            name: Task(
-                world,
-                "base",
-                (item.question[-1]["content"],),
-                ((),),
-                (),
-                state={"entry": name},
-                split="test",
-                provenance={"id": name, "version": version, "kind": item.category},
-            )
-            for name, item in self.items.items()
-        }
-
-    def maker(self, settings: Settings) -> "SingleTurnMaker":
-        return SingleTurnMaker(self.items, settings)
-
-    def score(self, episode: Episode) -> Score:
-        item = self.items[episode.task]
-        verdict = float(right(item, self.written(episode), episode.form))
-        return Score(item.category, {"official": verdict})
-
-    def calls(self, task: Task) -> Sequence[Sequence[Call]]:
-        item = self.items[self.identifier(task)]
-        return [[_call(item, answer) for answer in item.answers]]
 
 
 def right(item: Item, result: Any, form: Form) -> bool:
@@ -172,22 +120,20 @@ class SingleTurn(Job):
 class SingleTurnMaker(Maker):
     """The `Maker` of single turns."""
 
-    def __init__(self, items: Mapping[str, Item], settings: Settings) -> None:
-        super().__init__(settings)
-        self.words = harness(wheel.path())
-        self.items = items
+    benchmark: "SingleTurns"
 
     def job(self, task: AnyTask, before: Episode | None = None) -> Job:
-        item = self.items[task.provenance["id"]]
-        dialect = FORMS[self.settings.form](self.words, {})
-        documents = self.words.hinted(item.documents, item.category)
+        item = self.benchmark.items[task.provenance["id"]]
+        words = harness(wheel.path())
+        dialect = FORMS[self.settings.form](words, {})
+        documents = words.hinted(item.documents, item.category)
         messages = [(one["role"], one["content"]) for one in item.question]
         own = messages.pop(0)[1] if messages[0][0] == "system" else ""
         if self.settings.form == "native":
-            tools = [orjson.dumps(tool).decode() for tool in self.words.native_tools(documents)]
+            tools = [orjson.dumps(tool).decode() for tool in words.native_tools(documents)]
             opening = Message("system", own, tuple(tools))
         else:
-            system = self.words.system_prompt(documents)
+            system = words.system_prompt(documents)
             opening = Message("system", f"{system}\n\n{own}" if own else system)
         rest = [
             Message(
@@ -209,3 +155,45 @@ class SingleTurnMaker(Maker):
     def result(self, job: Job, trace: Trace) -> Any:
         assert isinstance(job.dialect, (Prompted, Native))
         return job.dialect.step(trace.turns[0].steps[0].text)
+
+
+class SingleTurns(ResultFiles):
+    """The benchmark (rods.family.benchmarks.contract)."""
+
+    name = NAME
+    title = "BFCL single turns"
+    kinds = DECLARED["categories"]
+    makes = SingleTurnMaker
+
+    @cached_property
+    def items(self) -> dict[str, Item]:
+        """Every entry of the wheel, by its id."""
+        file = wheel.path()
+        entries = dict[str, Item]()
+        for category in self.kinds:
+            answers = {} if "relevance" in category else right_answers(category)
+            for entry in wheel.read_json_lines(file, f"data/BFCL_v4_{category}.json"):
+                own = answers.get(entry["id"], ())
+                entries[entry["id"]] = Item(category, entry["question"][0], entry["function"], own)
+        return entries
+
+    @cached_property
+    def by_id(self) -> dict[str, Task]:
+        """The items as tasks: the script is the last question alone, and `SingleTurn` asks all of
+        it."""
+        world = OwnWorlds("bfcl", self.environment)  # without its tools
+        return {
+            name: contract.item(
+                world, name, [item.question[-1]["content"]], self.data, kind=item.category
+            )
+            for name, item in self.items.items()
+        }
+
+    def score(self, episode: Episode) -> Score:
+        item = self.items[episode.task]
+        verdict = float(right(item, self.written(episode), episode.form))
+        return Score(item.category, {"official": verdict})
+
+    def calls(self, task: Task) -> Sequence[Sequence[Call]]:
+        item = self.items[self.identifier(task)]
+        return [[_call(item, answer) for answer in item.answers]]

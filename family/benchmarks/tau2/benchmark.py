@@ -32,7 +32,7 @@ from rods.family.benchmarks.episodes import (
     messages,
     user_reply,
 )
-from rods.family.benchmarks.folder import Episode, Score, Settings
+from rods.family.benchmarks.folder import Episode, Score
 from rods.family.benchmarks.tau2.package import DECLARED, WHEEL, worker
 from rods.family.benchmarks.workers import asked
 from rods.faults import End
@@ -61,96 +61,6 @@ def _domain(name: str, described: JsonMapping) -> OwnWorlds:
     }
     facts = {"wheel": WHEEL.sha256, "behaviour": BEHAVIOUR, "domain": described}
     return OwnWorlds(f"tau2_{name}", content_id(facts), tools)
-
-
-class Tau2(Benchmark):
-    """The benchmark (rods.family.benchmarks.contract). The kind of a task is its domain; its
-    provenance has its id there (`item`), and what has to be `told`; its persona's intent is the
-    whole prompt of who plays it."""
-
-    name = "tau2"
-    title = "τ²-bench"
-    kinds = DECLARED["domains"]
-    needs = {"user": kinds}
-    measures: Sequence[str] = ("official", "database", "communicated", "asserted", "called")
-    data = WHEEL.facts
-
-    @property
-    def environment(self) -> str:
-        return " ".join(domain.hash for domain in self.domains.values())
-
-    def identity(self, tasks: Sequence[AnyTask]) -> JsonObject:
-        played = dict.fromkeys(task.environment.hash for task in tasks)
-        return super().identity(tasks) | {"environment": " ".join(played)}
-
-    @cached_property
-    def rules(self) -> JsonMapping:
-        """What the package says of its domains, and of how a conversation goes."""
-        rules: JsonMapping = worker().open()
-        return rules
-
-    @cached_property
-    def domains(self) -> dict[str, OwnWorlds]:
-        return {name: _domain(name, described) for name, described in self.rules["domains"].items()}
-
-    @cached_property
-    def by_id(self) -> dict[str, OpenTask]:
-        tasks = (
-            self._task(name, item)
-            for name in self.domains
-            for item in self.rules["domains"][name]["tasks"]
-        )
-        return {self.identifier(task): task for task in tasks}
-
-    def _task(self, name: str, item: JsonMapping) -> OpenTask:
-        domain = self.domains[name]
-        tools = domain.tools()
-        described = self.rules["domains"][name]
-        # the others are the user's
-        calls = tuple(Call(*call) for call in item["calls"] if call[0] in tools)
-        dual = "user_tools" in described
-        return OpenTask(
-            reference(domain),
-            "base",
-            Persona(item["user"], item["opening"]),
-            Rubric(
-                (
-                    "what is asserted holds"
-                    if dual
-                    else "the database is as the expected calls leave it",
-                    *item["told"],
-                ),
-                calls,
-            ),
-            tuple(tools),
-            split="test",
-            # its first actions, by the item's name: others tell the user the same
-            state={"entry": item["id"]} if dual else None,
-            system=described["system"],
-            provenance={
-                "id": f"{name}_{item['id']}",
-                "version": WHEEL.named,
-                "kind": name,
-                "item": item["id"],
-                "told": item["told"],
-            },
-        )
-
-    def maker(self, settings: Settings) -> "TalkMaker":
-        return TalkMaker(self, settings)
-
-    def score(self, episode: Episode) -> Score:
-        task = self.by_id[episode.task]
-        about = task.provenance
-        request = {"do": "score", "domain": about["kind"], "task": about["item"], **episode.result}
-        try:
-            measures = asked(worker(), request)
-        # its calls take longer than is allowed, or cannot be made again
-        except RuntimeError:
-            measures = dict.fromkeys(
-                ("official", "asserted") if task.state else self.measures[:3], 0.0
-            )
-        return Score(about["kind"], measures)
 
 
 class World(OnlyCalled):
@@ -314,22 +224,18 @@ class TalkJob(ItemJob):
 
 
 class TalkMaker(Maker):
-    """The `Maker` of conversations. A result is {"end", "messages"}, as the package has them."""
+    """The `Maker` of conversations. A result is {"end", "messages"}, as the package has them,
+    which itself knows native calls alone."""
 
-    def __init__(self, benchmark: Tau2, settings: Settings) -> None:
-        super().__init__(settings)
-        self._rules = benchmark.rules
-        self._domains = benchmark.domains
-        # the package itself knows native calls alone
-        self._dialect = Served() if settings.form == "native" else Hermes()
+    benchmark: "Tau2"
 
     def job(self, task: AnyTask, before: Episode | None = None) -> Job:
         name = task.provenance["kind"]
-        talk = Talk(name, task.provenance["item"], self._rules)
+        talk = Talk(name, task.provenance["item"], self.benchmark.rules)
         return TalkJob(
             task,
-            self._domains[name],
-            self._dialect,
+            self.benchmark.domains[name],
+            Served() if self.settings.form == "native" else Hermes(),
             Unjudged(),
             user=partial(self._says, talk, task.id),
             world=partial(World, talk),
@@ -351,8 +257,8 @@ class TalkMaker(Maker):
                 task,
                 sum(message["role"] == "user" for message in talk.messages),
                 _seen(talk, persona),
-                self._rules["domains"][talk.domain].get("user_tools", ()),
-                temperature=self._rules["user_temperature"],
+                self.benchmark.rules["domains"][talk.domain].get("user_tools", ()),
+                temperature=self.benchmark.rules["user_temperature"],
                 top_p=1.0,
                 max_tokens=USER_TOKENS,
             )
@@ -375,3 +281,91 @@ def _seen(talk: Talk, persona: Persona) -> list[JsonObject]:
         elif message.get("requestor"):
             seen.append(Message("tool", content))
     return messages(seen)
+
+
+class Tau2(Benchmark):
+    """The benchmark (rods.family.benchmarks.contract). The kind of a task is its domain; its
+    provenance has its id there (`item`), and what has to be `told`; its persona's intent is the
+    whole prompt of who plays it."""
+
+    name = "tau2"
+    title = "τ²-bench"
+    kinds = DECLARED["domains"]
+    needs = {"user": kinds}
+    measures: Sequence[str] = ("official", "database", "communicated", "asserted", "called")
+    data = WHEEL.facts
+    makes = TalkMaker
+
+    @property
+    def environment(self) -> str:
+        return " ".join(domain.hash for domain in self.domains.values())
+
+    def identity(self, tasks: Sequence[AnyTask]) -> JsonObject:
+        played = dict.fromkeys(task.environment.hash for task in tasks)
+        return super().identity(tasks) | {"environment": " ".join(played)}
+
+    @cached_property
+    def rules(self) -> JsonMapping:
+        """What the package says of its domains, and of how a conversation goes."""
+        rules: JsonMapping = worker().open()
+        return rules
+
+    @cached_property
+    def domains(self) -> dict[str, OwnWorlds]:
+        return {name: _domain(name, described) for name, described in self.rules["domains"].items()}
+
+    @cached_property
+    def by_id(self) -> dict[str, OpenTask]:
+        tasks = (
+            self._task(name, item)
+            for name in self.domains
+            for item in self.rules["domains"][name]["tasks"]
+        )
+        return {self.identifier(task): task for task in tasks}
+
+    def _task(self, name: str, item: JsonMapping) -> OpenTask:
+        domain = self.domains[name]
+        tools = domain.tools()
+        described = self.rules["domains"][name]
+        # the others are the user's
+        calls = tuple(Call(*call) for call in item["calls"] if call[0] in tools)
+        dual = "user_tools" in described
+        return OpenTask(
+            reference(domain),
+            "base",
+            Persona(item["user"], item["opening"]),
+            Rubric(
+                (
+                    "what is asserted holds"
+                    if dual
+                    else "the database is as the expected calls leave it",
+                    *item["told"],
+                ),
+                calls,
+            ),
+            tuple(tools),
+            split="test",
+            # its first actions, by the item's name: others tell the user the same
+            state={"entry": item["id"]} if dual else None,
+            system=described["system"],
+            provenance={
+                "id": f"{name}_{item['id']}",
+                "version": WHEEL.named,
+                "kind": name,
+                "item": item["id"],
+                "told": item["told"],
+            },
+        )
+
+    def score(self, episode: Episode) -> Score:
+        task = self.by_id[episode.task]
+        about = task.provenance
+        request = {"do": "score", "domain": about["kind"], "task": about["item"], **episode.result}
+        try:
+            measures = asked(worker(), request)
+        # its calls take longer than is allowed, or cannot be made again
+        except RuntimeError:
+            measures = dict.fromkeys(
+                ("official", "asserted") if task.state else self.measures[:3], 0.0
+            )
+        return Score(about["kind"], measures)

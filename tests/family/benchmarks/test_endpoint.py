@@ -17,7 +17,7 @@ from rods.episode.engine import NeedText, Reply, Trace
 from rods.errors import UserError
 from rods.family.benchmarks.episodes import EndpointReplies, Slots, play, rendered_template
 from rods.family.benchmarks.folder import Episode, Settings
-from rods.family.benchmarks.task_file import TaskMaker
+from rods.family.benchmarks.task_file import TaskFile, TaskMaker
 from rods.tasks import AnyTask
 from rods.worlds import desk
 from tests.environments import ENVIRONMENTS
@@ -84,7 +84,7 @@ def test_an_item_that_breaks_is_left_out_and_the_others_are_played() -> None:
             return Reply("No.")
 
     done: list[Episode] = []
-    maker = Breaking(ENVIRONMENTS, settings)
+    maker = Breaking(TaskFile({}, environments=ENVIRONMENTS), settings)
     slots = Slots([(task, 0) for task in tasks], {})
     left = asyncio.run(
         play(lambda job, sample: Idle(), maker, slots, 1, done.append, lambda: False)

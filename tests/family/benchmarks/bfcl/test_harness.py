@@ -9,7 +9,7 @@ from rods.dialects import Message
 from rods.dialects.remote import reply_text
 from rods.environments.base import Result
 from rods.environments.workers.worker import Worker, WorkerSpec
-from rods.family.benchmarks.bfcl.benchmark import EpisodeJudge, EpisodeMaker
+from rods.family.benchmarks.bfcl.benchmark import BfclBenchmark, EpisodeJudge
 from rods.family.benchmarks.bfcl.dialects import Native, Prompted
 from rods.family.benchmarks.bfcl.harness import Harness, harness
 from rods.family.benchmarks.episodes import messages, request_tools
@@ -61,7 +61,7 @@ def test_every_prompt_is_the_harness_s_own(
 def test_native_tools_are_converted_as_the_harness_does_turn_by_turn(
     bfcl: Bfcl, official: dict[str, Any], tasks: list[Task]
 ) -> None:
-    maker = EpisodeMaker(bfcl, Settings({}, form="native"))
+    maker = BfclBenchmark().maker(Settings({}, form="native"))
     for task in [task for task in tasks if task.type in TYPES][::4]:
         job = maker.job(task)
         first: Any = next(job.engine())

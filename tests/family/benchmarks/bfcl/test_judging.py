@@ -8,7 +8,7 @@ import pytest
 from bench.fixtures.scorer_parity import compare
 from rods.episode.drivers import run_lockstep
 from rods.episode.engine import Reply
-from rods.family.benchmarks.bfcl.benchmark import EpisodeJudge, EpisodeMaker
+from rods.family.benchmarks.bfcl.benchmark import BfclBenchmark, EpisodeJudge
 from rods.family.benchmarks.folder import Settings
 from rods.tasks import Task
 from rods.worlds.bfcl.world import Bfcl
@@ -58,7 +58,7 @@ def test_steps_without_end_give_the_episode_up_as_the_harness_does(
     """The harness gives up after 21 outputs with calls; its scorer only notices where turns are
     missing then."""
     task = next(task for task in tasks if task.type == "base" and "pwd" in task.tools)
-    maker = EpisodeMaker(bfcl, Settings({"name": "m"}))
+    maker = BfclBenchmark().maker(Settings({"name": "m"}))
     turn = 0 if endless == "first" else task.expected - 1
 
     def replies() -> Iterator[str]:
@@ -77,7 +77,7 @@ def test_steps_without_end_give_the_episode_up_as_the_harness_does(
         and len(episode.result) == turn + 1
         and len(episode.result[-1]) == 21
     )
-    assert maker.judge.judge(task, episode.result, "prompt").official == (endless == "last")
+    assert EpisodeJudge(bfcl).judge(task, episode.result, "prompt").official == (endless == "last")
 
 
 def test_a_hidden_tool_is_carried_out_and_changes_the_verdict(

@@ -73,7 +73,7 @@ def test_prompts_and_results_are_the_harness_s(
     asked = dict[str, list[Any]]()
     done = list[Episode]()
     tasks = [task for task in benchmark.tasks() if task.provenance["id"] in theirs]
-    maker = benchmark.maker(Settings({}, form=form))
+    maker: Any = benchmark.maker(Settings({}, form=form))
     maker._web = Web(told["search"], KEY, 0.0, lambda address: True)
     asyncio.run(
         play(

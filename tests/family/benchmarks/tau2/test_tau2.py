@@ -40,11 +40,11 @@ from rods.episode.engine import NeedCalls, NeedText, Reply
 from rods.errors import InfrastructureError, UserError
 from rods.evaluation import card
 from rods.family.benchmarks import scores
-from rods.family.benchmarks.episodes import messages
+from rods.family.benchmarks.episodes import Maker, messages
 from rods.family.benchmarks.folder import Episode, Form, Settings, cards, episodes
 from rods.family.benchmarks.guard import guarded
 from rods.family.benchmarks.tau2 import package
-from rods.family.benchmarks.tau2.benchmark import TalkMaker, Tau2, World
+from rods.family.benchmarks.tau2.benchmark import Tau2, World
 from rods.llm import Completion, Request
 from rods.llm.records import ToolCall
 from rods.tasks import AnyTask
@@ -92,7 +92,7 @@ def item(benchmark: Tau2, name: str = ITEM) -> AnyTask:
     return next(task for task in benchmark.tasks() if benchmark.identifier(task) == name)
 
 
-def maker(benchmark: Tau2, form: Form = "native") -> TalkMaker:
+def maker(benchmark: Tau2, form: Form = "native") -> Maker:
     return benchmark.maker(Settings({}, part="all", form=form))
 
 
