@@ -88,10 +88,10 @@ def print_json(value: Any) -> None:
     sys.stdout.flush()
 
 
-def print_lines(lines: Iterable[str], indent: str = "") -> None:
+def print_lines(lines: Iterable[str]) -> None:
     """Text for people, a line each; without control characters."""
     for line in lines:
-        say(indent + line)
+        say(line)
 
 
 def print_result(as_json: bool, value: Any, *lines: str | Iterable[str]) -> None:

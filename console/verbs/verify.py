@@ -84,10 +84,8 @@ def recover(run: RunFolder, /, *, yes: bool = False, as_json: Json = False) -> i
     opened = Run.open(run)
     repairs = examine(opened)
     if not as_json:
-        print_lines(
-            [f"{run}: " + (f"{len(repairs)} to repair" if repairs else "nothing to recover")]
-        )
-        print_lines(map(str, repairs), indent="  ")
+        found = f"{len(repairs)} to repair" if repairs else "nothing to recover"
+        print_lines([f"{run}: {found}", *(f"  {repair}" for repair in repairs)])
     if repairs and not yes and sys.stdin.isatty():
         yes = input("do this? [y/N] ").strip().lower() in ("y", "yes")
     done = bool(repairs) and yes

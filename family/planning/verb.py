@@ -88,8 +88,8 @@ def plan(
         tasks = load_tasks(settings.data, config.parent, train_needed=settings.pool_slots > 0)
         worlds = Environments(settings.operation.sandbox, beside(settings.data, config.parent))
         warnings = check(settings, tasks, worlds)
+    players = Players(worlds, settings)
     if settings.policy.kind != "simulated":
-        players = Players(worlds, settings)
         for task in tasks:
             players.scored(task, settings)  # refuses what nobody here plays or judges
     launch = launched(accelerate) if accelerate else Launch()
@@ -105,7 +105,6 @@ def plan(
     if settings.policy.kind == "transformers" and train:
         from rods.trainer import fit  # late: it imports torch
 
-        players = Players(worlds, settings)
         if not Path(settings.policy.model).is_dir():
             counted = ASSUMED
             lengths = fit.lengths(Characters(), settings, players, train)

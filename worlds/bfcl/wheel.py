@@ -10,7 +10,6 @@ PACKAGE = "bfcl-eval"
 VERSION = "2026.3.23"
 SHA256 = "3bb6dfa5f0c68ad403c9ec50b00db2bb3b4cc9b38ab1ff33f48fe30d853d3a0a"
 WHEEL = Wheel(PACKAGE, VERSION, SHA256, "rods data bfcl", "BFCL data")
-FILE = WHEEL.file
 path = WHEEL.path
 fetch = WHEEL.fetch
 

@@ -275,10 +275,6 @@ class BfclWorld:
             )
         return answer((text, None, error))
 
-    def object(self, name: str) -> Any:
-        """The API object of class `name`, to be read and never written."""
-        return self._objects[name]
-
     def snapshot(self) -> JsonObject:
         state: JsonObject = orjson.loads(self._initial.key)
         for name, instance in self._objects.items():

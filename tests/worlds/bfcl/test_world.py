@@ -265,14 +265,14 @@ def test_tools_change_nothing_that_they_are_not_to_change(bfcl, tasks):
         names = world.snapshot()["classes"]
         for call in (call for turn in rollout.turns for step in turn for call in step):
             fork = world.fork()
-            before = {name: record(fork.object(name)) for name in names}
+            before = {name: record(fork._objects[name]) for name in names}
             given = json.dumps(call.as_json())
-            own = {name: world.object(name) for name in names}
+            own = {name: world._objects[name] for name in names}
             world.call(call)
-            assert {name: record(fork.object(name)) for name in names} == before, call
+            assert {name: record(fork._objects[name]) for name in names} == before, call
             assert json.dumps(call.as_json()) == given
             if call.name in READING:
-                assert all(world.object(name) is own[name] for name in names), call
+                assert all(world._objects[name] is own[name] for name in names), call
             called.add(call.name)
     assert len(called & CHANGED_IN_PLACE.keys()) > 40
     assert READING | CHANGED_IN_PLACE.keys() == bfcl.tools().keys()

@@ -14,6 +14,7 @@ from rods.composing.bind import deep_merge
 from rods.composing.catalogue import Catalogue, Recipe, Story
 from rods.composing.recipes import merged
 from rods.composing.records import ComposeError, Draft
+from rods.files import module_table
 from rods.worlds.bfcl.catalogue.calculator import CALCULATOR
 from rods.worlds.bfcl.catalogue.file_system import FILES
 from rods.worlds.bfcl.catalogue.scenario import (
@@ -41,11 +42,9 @@ CLASSES: tuple[ClassCatalogue, ...] = (
     TICKETS,
 )
 RICH = 200_000.0  # more than any purchase of a plan
-# gallons in a tank of 50
-FULL = 25.0
-LOW = 5.0
 EXPIRES = 3_600  # seconds that a session of the travel agency lasts
 SHOWN = 64  # BFCL shows every tool of a task's classes
+_MENDS: Mapping[str, JsonObject] = module_table(__file__, "mends.toml")
 
 
 def catalogue(groups: Mapping[str, str]) -> Catalogue:
@@ -131,10 +130,9 @@ def _mends(
     orders, cards, users = (
         scenario.get(name, {}) for name in ("orders", "credit_card_list", "user_map")
     )
+    yield from _MENDS.get(group, {}).items()
     if group == "TradingBot":
         number = str(call.arguments.get("order_id"))
-        yield "not authenticated", {"authenticated": True}
-        yield "Market is closed", {"market_status": "Open"}
         yield (
             "Insufficient",
             {"account_info": {"balance": RICH}} if "account_info" in scenario else None,
@@ -156,8 +154,6 @@ def _mends(
         rich = {"credit_card_list": {card: {"balance": RICH}}} if card in cards else None
         yield "Insufficient funds", rich
         yield "Balance is less", rich
-    elif group == "TwitterAPI":
-        yield "not authenticated", {"authenticated": True}
     elif group == "MessageAPI":
         yield "currently logged in", {"current_user": next(iter(users.values()))} if users else None
     elif group == "TicketAPI":
@@ -167,9 +163,6 @@ def _mends(
             if ticket.get("created_by")
         ]
         yield "not authenticated", {"current_user": makers[0]} if makers else None
-    elif group == "VehicleControlAPI":
-        yield "Fuel tank is empty", {"fuelLevel": FULL}
-        yield "above the tank capacity", {"fuelLevel": LOW}
 
 
 def pad(draft: Draft, spoken: frozenset[str], rng: random.Random) -> JsonObject:
