@@ -15,11 +15,11 @@ from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
+from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from rods.canonical import JsonObject
 from rods.console.output import find_runs, json_bytes
@@ -135,6 +135,26 @@ def application(registry: Registry, *, hosts: list[str], token: str) -> Starlett
             _answered, registry, name, wanted, dict(request.query_params)
         )
 
+    def right(shown: str) -> bool:
+        return hmac.compare_digest(shown.encode(), token.encode())
+
+    async def guard(request: Request, answer: RequestResponseEndpoint) -> Response:
+        """Refuses who does not show the token: in the address once, then in a cookie."""
+        shown = request.query_params.get("token", "")
+        name = f"{COOKIE}{request.url.port}"
+        if right(shown) and request.url.path == "/":
+            response = Response(status_code=303, headers={"location": "/"})
+            response.set_cookie(name, shown, httponly=True, samesite="strict")
+            return response
+        if right(request.cookies.get(name, "")) or right(shown):
+            return await answer(request)
+        return Response(
+            "This page needs the token that `rods dash` has printed: open the address with "
+            "?token=… once.\n",
+            401,
+            media_type="text/plain",
+        )
+
     return Starlette(
         routes=[
             Route("/", index),
@@ -144,41 +164,9 @@ def application(registry: Registry, *, hosts: list[str], token: str) -> Starlett
         ],
         middleware=[
             Middleware(TrustedHostMiddleware, allowed_hosts=hosts),
-            Middleware(Guard, token=token),
+            Middleware(BaseHTTPMiddleware, dispatch=guard),
         ],
     )
-
-
-class Guard:
-    """Refuses who does not show the token: in the address once, then in a cookie."""
-
-    def __init__(self, app: ASGIApp, token: str) -> None:
-        self.app = app
-        self.token = token
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        request = Request(scope)
-        token = request.query_params.get("token", "")
-        name = f"{COOKIE}{request.url.port}"
-        if self._right(token) and request.url.path == "/":
-            response = Response(status_code=303, headers={"location": "/"})
-            response.set_cookie(name, token, httponly=True, samesite="strict")
-            await response(scope, receive, send)
-        elif self._right(request.cookies.get(name, "")) or self._right(token):
-            await self.app(scope, receive, send)
-        else:
-            await Response(
-                "This page needs the token that `rods dash` has printed: open the address with "
-                "?token=… once.\n",
-                401,
-                media_type="text/plain",
-            )(scope, receive, send)
-
-    def _right(self, token: str) -> bool:
-        return hmac.compare_digest(token.encode(), self.token.encode())
 
 
 def _answered(registry: Registry, name: str, view: str, query: Mapping[str, str]) -> Response:
