@@ -284,12 +284,11 @@ class Supervisor:
         )
 
 
-def children(run: Path, config: Path | None) -> tuple[SupervisedProcess, SupervisedProcess]:
+def children(run: Path, config: Path | None) -> list[SupervisedProcess]:
     """Trainer and daemon of `run`, not yet started."""
     options = [str(run), *(["--config", str(config)] if config else [])]
     python = [sys.executable, "-P", "-m"]  # -P: no `rods/` of the user's folder
-    trainer, daemon = (
+    return [
         SupervisedProcess(name, [*python, f"rods.{name}", *options], run / "logs" / f"{name}.out")
         for name in ("trainer", "daemon")
-    )
-    return trainer, daemon
+    ]

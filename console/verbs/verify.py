@@ -34,10 +34,9 @@ def checked(path: Path, *, replay: bool = False) -> Findings:
     report = check_logs(path, replay=replay)
     with suppress(CorruptLogError):  # which the report says already
         state = read_state(Run.open(path))
-        decisions = state.decisions()
         epochs = {
             decision["epoch"]: (decision["seq"], decision["order"])
-            for decision in decisions
+            for decision in state.decisions()
             if decision["kind"] == "epoch"
         }
         recorded = Checkpoints(path).recorded()
