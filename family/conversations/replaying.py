@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 
+from rods.analysis.containment import read_json
 from rods.canonical import JsonMapping
 from rods.environments.base import Environment, Result, reference, value_of
 from rods.family.conversations.logged import Conversation, LoggedCall, Unreadable
@@ -74,7 +75,7 @@ def _held(environment: Environment, logged: LoggedCall, result: Result) -> None:
         text = logged.result or ""
         here = value_of(result)
         different = (
-            [] if text.strip() == result.text.strip() else [*differences(_value(text), here)]
+            [] if text.strip() == result.text.strip() else [*differences(read_json(text), here)]
         )
         if different:
             shown = "; ".join(different[:SHOWN])
@@ -96,14 +97,6 @@ def differences(logged: Any, here: Any, place: str = "") -> Iterator[str]:
     elif logged != here or isinstance(logged, bool) != isinstance(here, bool):
         name = f"{place.removeprefix('.')} is " if place else ""
         yield f"{name}{_shown(logged)} in the log, {_shown(here)} in the world"
-
-
-def _value(text: str) -> Any:
-    """What a logged text says, as JSON where it is that."""
-    try:
-        return orjson.loads(text)
-    except ValueError:
-        return text
 
 
 def _shown(value: Any) -> str:
