@@ -154,7 +154,9 @@ class Loop:
         self.policy = simulated.SimulatedPolicy(self.config)
         self.tracker = Tracker(self.config.zones, self.config.selection.boundary)
         self.known: dict[str, Known] = {}
-        self.pool = Pool(Member.given(self._task(number)) for number in range(originals))
+        self.pool = Pool(
+            Member(task.id, task.type, 0) for task in map(self._task, range(originals))
+        )
         self.admission = Everything()
         self.staged: dict[int, dict[str, Task]] = {}
         self.facts: dict[str, TaskFacts] = {}

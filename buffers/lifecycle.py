@@ -128,7 +128,7 @@ def fork(run: Run, new: Path, config: Config | None = None) -> Run:
         origin = "variant" if member.generated else "original"
         provenance = {**task.provenance, "origin": origin, "forked_from": run.name}
         tasks.append(dataclasses.replace(task, provenance=provenance))
-    tasks, ids, left_out = renewed(tasks + run.held_out, run.environments)
+    tasks, ids, left_out = renewed([*tasks, *run.held_out], run.environments)
     parent = {
         "run": run.name,
         "path": str(run.path.absolute()),

@@ -17,7 +17,7 @@ asked for (docs/decisions/history.md).
 """
 
 from bisect import bisect_left
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Container, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -32,7 +32,7 @@ from rods.buffers.log.record_bytes import Record, misfit
 from rods.buffers.log.tail import Tail, read
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import OBSERVATIONS, POOL, TRACKER_VERSION
-from rods.canonical import JsonObject, content_id
+from rods.canonical import JsonObject
 from rods.errors import CorruptLogError
 from rods.interfaces import NO_INPUTS, next_inputs
 from rods.rules.curriculum import opening, stage_rules
@@ -85,8 +85,8 @@ class RunState(Observations):
         # epoch number → what its first closed record fixed (folds.pool.FIXED)
         self.fixed: dict[int, Record] = {}
         self.sources = [*sources(self.run)]  # read only when one of their tasks is asked for
-        self._pool_snapshots = Snapshots(self.run.path / POOL, content_id([*self.run.training]))
-        self._given = {task.id: task for task in self.run.tasks}
+        self._pool_snapshots = Snapshots(self.run.path / POOL, self.run.manifest["tasks"]["sha256"])
+        self._given = self.run.tasks.by_id
         self._pool_attempt = 0  # the latest when pool.jsonl was last read
         self._begin_pool()
 
@@ -200,7 +200,7 @@ class RunState(Observations):
         """The variants that are active or may be revived, but for those that were lost to
         damage."""
         for task_id in (*self.pool.active, *self.pool.revivable):
-            if task_id not in self._given:
+            if task_id in self.pool.injected:
                 with suppress(LostVariant):
                     yield self.task(task_id)
 
@@ -236,15 +236,15 @@ class RunState(Observations):
 
     def zones(self) -> dict[str, int]:
         """Active tasks by the zone of their latest group; tasks without one are in none."""
-        return {
-            zone: sum(counts[zone] for counts in self.zones_by_type().values()) for zone in ZONES
-        }
+        total = sum(self.zones_by_type().values(), Counter[str | None]())
+        return {zone: total[zone] for zone in ZONES}
 
     def zones_by_type(self) -> dict[str, Counter[str | None]]:
         """The same for the tasks of each type; under None those without a group."""
-        counts: dict[str, Counter[str | None]] = {}
+        counts = defaultdict[str, Counter[str | None]](Counter)
+        zone = self.tracker.zone
         for task, member in self.active.items():
-            counts.setdefault(member.type, Counter())[self.tracker.zone(task)] += 1
+            counts[member.type][zone(task)] += 1
         return counts
 
     def gauges(self) -> dict[str, float]:

@@ -31,7 +31,7 @@ from rods.extension import Door
 from rods.interfaces import follows_records
 from rods.observations import Update
 from rods.rules.curriculum import stage_rules
-from rods.rules.zones import Moments, mean, moments, plain_sums, variance
+from rods.rules.zones import ZONES, Moments, mean, moments, plain_sums, variance
 from rods.tasks import AnyTask
 from rods.turn_statistics import Dynamics, dynamics, label_counts, shares
 
@@ -343,8 +343,10 @@ class Progress:
                 )
         self.take_update()
         if latest or state.merged or state.rewound:
-            self.zones = state.zones()
             self.by_type = state.zones_by_type()
+            self.zones = {
+                zone: sum(counts[zone] for counts in self.by_type.values()) for zone in ZONES
+            }
         if state.merged or state.rewound:
             self.variety = self._variety()
         if latest:
@@ -363,7 +365,7 @@ class Progress:
             with suppress(LostVariant):
                 task = self.state.task(member.task_id)
                 generations.setdefault(member.generation, []).append(task)
-        return variety(generations, (name for task in self.run.tasks for name in task.tools))
+        return variety(generations, self.run.tasks.columns.tools)
 
     def see(self, step: ClosedStep) -> None:
         """For who remembers more: called with each live step as it is read."""

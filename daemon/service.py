@@ -49,8 +49,8 @@ class Service:
         self.watch = Watch(run)
         in_order = self.lockstep or run.config.pool.static  # and no pick is ever dropped
         self.queue = SeedQueue(None if in_order else run.config.selection.queue_steps or None)
-        self.originals = {task.id: task for task in run.tasks if task.split == "train"}
-        self.neighbours = DuplicateIndex(self.originals.values(), staging=not self.lockstep)
+        self.originals = run.training
+        self.neighbours = DuplicateIndex(self.originals.tasks, staging=not self.lockstep)
         self.pipeline = Pipeline(
             run.config, self.held_out, threads, self.writers.kinds, self.writers.places
         )

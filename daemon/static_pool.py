@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from rods.buffers.folds.seeds import Unfinished
 from rods.buffers.run.run import Run
@@ -167,7 +168,7 @@ class StaticService(Service):
         async def write(pick: Unfinished, index: int, admit: Admit) -> AnyTask | str:
             return await self._outcome(pick, index, seeds[pick.pick], admit)
 
-        neighbours = DuplicateIndex([*self.originals.values(), *generated], staging=False)
+        neighbours = DuplicateIndex(chain(self.originals.tasks, generated), staging=False)
         return StaticPoolFill(
             picks,
             neighbours,

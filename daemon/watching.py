@@ -8,6 +8,7 @@ import asyncio
 import math
 import time
 from collections.abc import Iterable
+from functools import lru_cache
 from operator import attrgetter
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from rods.rules.zones import TaskSignal
 from rods.tasks import AnyTask
 
 BY_STEP = attrgetter("step")
+_shared = lru_cache(TaskFacts)  # one object for facts that are equal
 
 
 class Watch:
@@ -32,7 +34,8 @@ class Watch:
         self.run = run
         self.lockstep = run.config.sync == "lockstep"
         self.active: dict[str, TaskFacts] = {}
-        self._no_seeds = frozenset(task.id for task in run.tasks if not can_vary(task))
+        open_tasks = run.tasks.where("open", 1)
+        self._no_seeds = frozenset(task.id for task in open_tasks if not can_vary(task))
         self._pending: list[ClosedStep] = []
         self._windows: dict[int, dict[str, Window]] = {}  # as they stood after these steps
         # In lockstep every step is considered; for a static pool one may not be missed behind a
@@ -58,7 +61,7 @@ class Watch:
         if not state.merged and state.epoch == epoch:
             return False
         self.active = {
-            task_id: TaskFacts(member.type, member.generation)
+            task_id: _shared(member.type, member.generation)
             for task_id, member in state.active.items()
             if task_id not in self._no_seeds
         }

@@ -214,12 +214,13 @@ class Writers:
         that it writes for."""
         hashes = {}
         for name in self.run.manifest["environments"]:
-            tasks = [task for task in self.run.tasks if task.environment.name == name]
+            tasks = self.run.tasks.of_environment(name)
             load = partial(self.run.environments.load, name)
             try:
                 used = dict[str, str]()
                 for kind in self.kinds:
-                    if (seed := next(filter(kind.matches, tasks), None)) is not None:
+                    some = tasks.where("open", not isinstance(kind, TasksWithCalls))
+                    if (seed := next(filter(kind.matches, some), None)) is not None:
                         used |= kind.hashes(self.asking, load, seed)
                 hashes[name] = used
             # nothing to write with: its seeds will be finished as no_prompts

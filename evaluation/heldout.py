@@ -72,7 +72,7 @@ def score_run(path: Path, which: Which) -> JsonObject:
     return summary(file)
 
 
-def held_out_of(run: Run) -> list[AnyTask]:
+def held_out_of(run: Run) -> Sequence[AnyTask]:
     """Those that a score is of. Raises UserError where there are none."""
     if not run.held_out:
         raise UserError(

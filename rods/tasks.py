@@ -7,7 +7,7 @@ the whole conversation. The schema is the lowest that has what the task has, so 
 ids. The id hashes everything but `id`, `split` and `provenance`."""
 
 import copy
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from pathlib import Path
@@ -355,6 +355,8 @@ for _kind in (Task, OpenTask):
         setattr(_kind, _name, _Packed(getattr(_kind, _name), _unpack))
 
 
+Line = tuple[int, bytes, AnyTask]  # at which byte of a file it begins, the bytes, what they say
+
 CallRecord = Annotated[Call, PlainValidator(Call.from_json)]
 
 
@@ -500,14 +502,20 @@ def write_task_file(tasks: Iterable[AnyTask], path: Path) -> None:
 def read_tasks(path: Path) -> list[AnyTask]:
     """The tasks of a JSONL file, in order. Raises UserError naming file, line and remedy, also for
     duplicate ids."""
-    tasks: list[AnyTask] = []
+    return [task for _, _, task in checked_lines(path)]
+
+
+def checked_lines(path: Path) -> Iterator[Line]:
+    """The same with their lines. Raises what `read_tasks` does."""
     seen: dict[str, int] = {}
+    start = 0
     with explained(
         "cannot read the task file", path, "check the path, in a configuration data.tasks"
     ):
         lines = open_regular(path)
     with lines:
         for number, line in enumerate(bounded_lines(lines, path, TASKS), start=1):
+            start += len(line)
             if not line.strip():
                 continue
             where = f"{path}:{number}"
@@ -523,8 +531,7 @@ def read_tasks(path: Path) -> list[AnyTask]:
                 what = f"task {task.id} repeats line {seen[task.id]}"
                 raise UserError(what, where=where, remedy="remove one of the two lines")
             seen[task.id] = number
-            tasks.append(task)
-    return tasks
+            yield start - len(line), line, task
 
 
 def task_lines(tasks: Iterable[AnyTask]) -> bytes:

@@ -78,7 +78,7 @@ def take_part(run: Run, training: TrainingRun | None = None) -> None:
     for task in run.tasks[:1] if policy.kind == "transformers" else ():
         fit.check(chat, *fit.shown(run.config, run.players, task))
         room = Room.of(run.config) if ranks.first else None
-        if room and (cramped := room.cramped([*run.training.values()], run.environments.load)):
+        if room and (cramped := room.cramped(run.training.tasks, run.environments.load)):
             log.warning(cramped)
     bf16 = torch_settings.bf16(run.config.operation, policy.kind)
     engine = LocalEngine(load_shared(chat, ranks), chat, run.config.rollouts, bf16=bf16)

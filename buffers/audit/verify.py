@@ -57,7 +57,7 @@ def verify(path: Path, replay: bool = False) -> Findings:
     variant, holds rollouts against the traces that are kept of them, derives their labels again,
     and holds approved texts against the gates. Raises UserError when the folder itself cannot be
     opened."""
-    run = Run.open(path)
+    run = Run.open(path, anew=True)
     findings = Findings(str(path))
     findings.count("tasks", len(run.tasks))
     try:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable
 from contextlib import suppress
 from copy import copy
-from dataclasses import astuple, field, replace
+from dataclasses import field
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,8 +31,7 @@ LOOK = 0.1  # seconds between looks at what the daemon has written
 FIXED = ("expanded_seq",)  # and the fields of extensions
 
 
-@frozen
-class Member:
+class Member(NamedTuple):
     """A task of the pool. `epoch` admitted it; its groups of steps after `since` count for
     retirement; a variant stands at `seq` in the expanded log (0: given)."""
 
@@ -46,13 +45,6 @@ class Member:
     @property
     def generated(self) -> bool:
         return self.generation > 0
-
-    @staticmethod
-    def given(task: AnyTask) -> "Member":
-        """A task given at the start. A fork gives variants too, which its parent wrote and which
-        stay variants."""
-        variant = task.provenance.get("origin") == "variant"
-        return Member(task.id, task.type, int(task.provenance["generation"]) if variant else 0)
 
 
 @frozen
@@ -94,11 +86,11 @@ class Pool:
     def snapshot(self) -> Any:
         """The whole fold as JSON, for `restored`."""
         revivable = [
-            [*astuple(retired.member), retired.rule, retired.epoch, retired.step]
+            [*retired.member, retired.rule, retired.epoch, retired.step]
             for retired in self.revivable.values()
         ]
         return {
-            "active": [astuple(member) for member in self.active.values()],
+            "active": [list(member) for member in self.active.values()],
             "revivable": revivable,
             "injected": self.injected,
             "refused": sorted(self.decided.difference(self.injected.values())),
@@ -174,8 +166,8 @@ class Pool:
                 )
         elif kind == "revived":
             retired = self.revivable.pop(record["task"])
-            self.active[record["task"]] = replace(
-                retired.member, epoch=record["epoch"], since=retired.step
+            self.active[record["task"]] = retired.member._replace(
+                epoch=record["epoch"], since=retired.step
             )
         elif kind == "epoch":
             self.epochs.append(Opened(record["attempt"], record["step"], record["stage"]))
@@ -288,7 +280,8 @@ class Staging:
 
 def initial(run: Run) -> list[Member]:
     """The members before epoch 0."""
-    return [Member.given(task) for task in run.training.values()]
+    tasks = run.training.tasks
+    return [*map(Member, tasks.ids, tasks.types, tasks.numbers("generation"))]
 
 
 def fix(fixed: dict[int, Record], closing: Record) -> None:

@@ -47,9 +47,9 @@ class Admission:
         """`injected`: ids of the variants that were ever injected; `neighbours`: of these the ones
         that are active or may be revived."""
         self.run = run
-        self._pool = SimilarityIndex(run.training.values())
+        self._pool = SimilarityIndex(run.training.tasks)
         self._held_out = held_out_index(run.guarded)
-        self._given = {task.id for task in run.tasks}
+        self._given = run.tasks.by_id
         self._injected = injected
         for task in neighbours:
             self._pool.add(task)

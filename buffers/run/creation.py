@@ -7,7 +7,6 @@ be moved whole.
 """
 
 import errno
-import hashlib
 import os
 import platform
 import shutil
@@ -15,6 +14,7 @@ import socket
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import orjson
@@ -37,9 +37,11 @@ from rods.episode.rewards import COMPARES_CALLS
 from rods.errors import UserError, complain, disk_error
 from rods.extension import Door
 from rods.faults import Reason
+from rods.files import TASKS, sha256_of
 from rods.gates.ground_truth import replay, unjudgeable
 from rods.rules.curriculum import writes
 from rods.rules.selection import reachable_maximum
+from rods.stored_tasks import Columns, Tasks
 from rods.tasks import AnyTask, OpenTask, Task, task_lines
 from rods.worlds.sources import beside, load_tasks
 
@@ -77,8 +79,8 @@ def create_run(
         )
     environments = Environments(config.operation.sandbox, *folders)
     warnings = check(config, tasks, environments)
-    lines = task_lines(tasks)
     trained = sum(task.split == "train" for task in tasks)
+    counts = {"train": trained, "held_out": len(tasks) - trained}
     needed = (
         environment for wanted in RUN_ENVIRONMENTS for environment in wanted(config, environments)
     )
@@ -89,11 +91,7 @@ def create_run(
         "protocol": PROTOCOL,
         "created": now(),
         "versions": {"rods": rods.__version__, "python": platform.python_version()},
-        "tasks": {
-            "sha256": hashlib.sha256(lines).hexdigest(),
-            "train": trained,
-            "held_out": len(tasks) - trained,
-        },
+        "tasks": {},
         "environments": dict(sorted((ref.name, ref.hash) for ref in references)),
         "parameters": {
             name: {**parameters(world), "goal": world.features.reads_judged}
@@ -110,7 +108,11 @@ def create_run(
     try:
         with _new_folder(path) as fresh:
             bring((ref.name for ref in references), environments.folders, fresh)
-            write(fresh / runfolder.TASKS, lines)
+            columns = _write_tasks(fresh / runfolder.TASKS, tasks)
+            sha256 = sha256_of(columns.path, TASKS)
+            manifest["tasks"] = {"sha256": sha256, **counts}
+            (fresh / runfolder.SNAPSHOTS).mkdir()
+            write(fresh / runfolder.TASK_COLUMNS, columns.kept(sha256))
             write(fresh / runfolder.CONFIG, tomli_w.dumps(config.model_dump(mode="json")).encode())
             write(
                 fresh / runfolder.MANIFEST,
@@ -122,7 +124,21 @@ def create_run(
             return Run.open(path, config)
         raise disk_error(error, path) from error
     environments.folders = (path,)
-    return Run(path, config, manifest, list(tasks), environments)
+    given = Tasks(replace(columns, path=path / runfolder.TASKS))
+    return Run(path, config, manifest, given, environments)
+
+
+def _write_tasks(path: Path, tasks: Iterable[AnyTask]) -> Columns:
+    """Those of the file that it writes, durable but for its name."""
+    with path.open("wb") as file:
+        lines = ((task_lines([task]), task) for task in tasks)
+        columns = Columns.of(
+            path,
+            ((file.tell() - len(line), line, task) for line, task in lines if file.write(line)),
+        )
+        file.flush()
+        os.fsync(file.fileno())
+    return columns
 
 
 def open_or_create(path: Path | str, config_file: Path | str | None) -> Run:

@@ -34,8 +34,9 @@ from rods.environments.loading import Environments
 from rods.episode.drivers import Job
 from rods.errors import CorruptLogError, RefusedError, UserError
 from rods.extension import Door
-from rods.files import TASKS, read_regular, sha256_of
-from rods.tasks import AnyTask, read_tasks
+from rods.files import read_regular
+from rods.stored_tasks import Columns, Tasks, TasksById
+from rods.tasks import HELD_OUT_SPLITS, AnyTask
 
 if TYPE_CHECKING:
     from rods.players import Players
@@ -76,7 +77,7 @@ class Run:
     path: Path
     config: Config
     manifest: JsonObject
-    tasks: list[AnyTask] = field(repr=False)  # training and held-out, in the order of tasks.jsonl
+    tasks: Tasks = field(repr=False)  # training and held-out, in the order of tasks.jsonl
     environments: Environments = field(repr=False)
     times_extended: int = 0
 
@@ -178,30 +179,35 @@ class Run:
         return self.players.scored(task, self.config)
 
     @cached_property
-    def training(self) -> dict[str, AnyTask]:
+    def training(self) -> TasksById:
         """The tasks given at the start that are trained on, by id."""
-        return {task.id: task for task in self.tasks if task.split == "train"}
+        return self.tasks.of_splits(["train"]).by_id
 
     @cached_property
-    def held_out(self) -> list[AnyTask]:
-        return [task for task in self.tasks if task.split != "train"]
+    def held_out(self) -> Tasks:
+        return self.tasks.of_splits(HELD_OUT_SPLITS)
 
-    @cached_property
+    @property
     def guarded(self) -> list[AnyTask]:
         """What no variant and no drawn task may match: the held-out tasks, and those that
         features add. Raises RefusedError where these are others than at the run's creation."""
+        return [*self.held_out, *self._added]
+
+    @cached_property
+    def _added(self) -> list[AnyTask]:
         added = guarded_by(self.config)
         if guard_hash(added) != self.manifest.get("guarded"):
             raise self.refused(
                 "the guarded tasks of features are others than those that the run was created with",
                 "install their version of then, or start a new run",
             )
-        return self.held_out + added
+        return added
 
     @staticmethod
-    def open(path: Path, config: Config | None = None) -> "Run":
+    def open(path: Path, config: Config | None = None, *, anew: bool = False) -> "Run":
         """Opens a run folder. With `config` this start's operation is taken from there and its
-        identity must be the recorded one; RefusedError shows the differences."""
+        identity must be the recorded one; RefusedError shows the differences. `anew`: every task is
+        read, whatever is kept of them."""
         if not runfolder.exists(path):
             raise UserError(
                 "is not a run folder",
@@ -229,15 +235,11 @@ class Run:
             )
         if config is not None:
             _same(recorded, config, path, "")
-        if sha256_of(path / runfolder.TASKS, TASKS) != manifest["tasks"].get("sha256"):
-            raise RefusedError(
-                "the tasks are not those that the run was created with",
-                where=path / runfolder.TASKS,
-                remedy="restore the file, or start a new run",
-            )
         config = config or written.lasting_as(recorded)
         environments = Environments(config.operation.sandbox, path)
-        tasks = read_tasks(path / runfolder.TASKS)
+        kept = path / ("" if anew else runfolder.TASK_COLUMNS)
+        sha256 = manifest["tasks"].get("sha256")
+        tasks = Tasks(Columns.open(path / runfolder.TASKS, sha256, kept))
         return Run(path, config, manifest, tasks, environments, len(extended))
 
     def log_start(self, process: str, **facts: Any) -> None:

@@ -23,6 +23,7 @@ RECORDED = (OBSERVATIONS, POOL, SEEDS, EXPANDED, REJECTED, EXTENSIONS, LOSSES)
 LOCKS = "locks"  # ownership files
 RECOVERED = "recovered"  # what `rods recover` has moved aside
 SNAPSHOTS = "snapshots"  # of folds: they save time, and may be deleted
+TASK_COLUMNS = f"{SNAPSHOTS}/tasks.columns"
 TRACES = "traces"
 CHECKPOINTS = "checkpoints"
 EVALUATION = "eval"

@@ -266,7 +266,7 @@ def _card(tables: _Tables, counts: Mapping[str, int]) -> str:
         ("tasks given", f"{len(run.tasks)}, from `{config.data.tasks}`"),
         *(
             ("environment", f"{name} ({hashes[name]}); licence {licences.get(name, unknown)}")
-            for name in sorted({task.environment.name for task in run.tasks})
+            for name in sorted(run.tasks.columns.environments)
         ),
         ("author", config.pipeline.author),
         *(

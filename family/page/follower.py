@@ -13,6 +13,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import astuple
+from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
@@ -94,8 +95,8 @@ class Follower(Progress):
         # calls of models, by process, endpoint and stage
         self.spent: dict[tuple[str, str, str], Spent] = {}
         self.originals = len(self.run.training)
-        for task_id in self.run.training:
-            self.number(task_id)
+        self.ids += self.run.training
+        self.numbers |= zip(self.ids, count(), strict=False)
         self._pool = self.state.follow(POOL)
         self._expanded = self.state.follow(EXPANDED)
         self._usages: dict[str, Tail] = {}  # by process
@@ -165,7 +166,7 @@ class Follower(Progress):
     def named(self, prefix: str) -> AnyTask:
         """The task whose id begins with `prefix`. Raises UserError when it names no task of the run
         or more than one, and for one that was lost."""
-        by_id = {task.id: task for task in self.run.tasks}
+        by_id = self.run.tasks.by_id
         ids = dict.fromkeys([*by_id, *self.ids])
         fitting = [task_id for task_id in ids if task_id.startswith(prefix)] if prefix else []
         remedy = f"`rods inspect {self.path}` lists them all"

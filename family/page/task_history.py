@@ -84,7 +84,7 @@ def task_list(follower: Follower) -> list[JsonObject]:
         state = follower.state
         table = follower.variants
         rows = table.newest
-        types = {task.id: task.type for task in follower.run.tasks}
+        types = dict(zip(follower.run.tasks.ids, follower.run.tasks.types, strict=True))
         for number in dict.fromkeys(table["task"][table["type"] != UNKNOWN].tolist()):
             types[follower.ids[number]] = TASK_TYPES[table["type"][rows[number]]]
         return [

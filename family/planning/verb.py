@@ -22,6 +22,7 @@ from rods.family.planning.plan import Launch, Rates, launched, model_shape, plan
 from rods.files import read_toml
 from rods.gates.ground_truth import Room
 from rods.players import Players
+from rods.tasks import AnyTask
 from rods.worlds.sources import beside, load_tasks
 
 # What a trainer of weights logs of a step, beside its rewards; tokens are those of all rollouts
@@ -80,7 +81,7 @@ def plan(
         run = Run.open(config)
         run.check_environments()
         settings = run.config
-        tasks = run.tasks
+        tasks: Sequence[AnyTask] = run.tasks
         worlds = run.environments
         warnings = run.manifest["warnings"]
     else:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
 from statistics import fmean
 
 from rods.canonical import JsonObject
@@ -20,12 +21,13 @@ def variety(generations: Mapping[int, Sequence[AnyTask]], offered: Iterable[str]
     of the `offered` functions that none calls. `advice`: what to do about few."""
     tasks = [task for of_generation in generations.values() for task in of_generation]
     words = {task.id: frozenset(WORD.findall(" ".join(task.texts).lower())) for task in tasks}
+    nearest = _nearest(words)
     rows = {
         str(generation): {
             "variants": len(variants),
             "patterns": len({tuple(call.name for call in task.goal_calls) for task in variants}),
             "openings": len({tuple(task.texts[0].split()[:OPENING]) for task in variants}),
-            "alike": fmean(_nearest(task.id, words) for task in variants),
+            "alike": fmean(nearest[task.id] for task in variants),
         }
         for generation, variants in sorted(generations.items())
     }
@@ -48,13 +50,12 @@ def variety(generations: Mapping[int, Sequence[AnyTask]], offered: Iterable[str]
     }
 
 
-def _nearest(own: str, words: Mapping[str, frozenset[str]]) -> float:
-    mine = words[own]
-    return max(
-        (
-            len(mine & other) / max(1, len(mine | other))
-            for task, other in words.items()
-            if task != own
-        ),
-        default=0.0,
-    )
+def _nearest(words: Mapping[str, frozenset[str]]) -> dict[str, float]:
+    """Of each text the highest share of words that it has in common with another one."""
+    nearest = dict.fromkeys(words, 0.0)
+    for (own, mine), (other, theirs) in combinations(words.items(), 2):
+        shared = len(mine & theirs)
+        share = shared / max(1, len(mine) + len(theirs) - shared)
+        nearest[own] = max(nearest[own], share)
+        nearest[other] = max(nearest[other], share)
+    return nearest

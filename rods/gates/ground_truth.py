@@ -440,8 +440,8 @@ class Room:
     def cramped(self, tasks: Sequence[AnyTask], load: Callable[[str], Environment]) -> str:
         """How many of `tasks` do not fit, in words; empty where all do. Of many some are counted,
         in equal distances. `load` gives the environment of a name."""
-        counted = [task for task in tasks if isinstance(task, Task)]
-        counted = counted[:: 1 + len(counted) // COUNTED]
+        some = tasks[:: 1 + len(tasks) // COUNTED]
+        counted = [task for task in some if isinstance(task, Task)]
         over = [task.type for task in counted if self.reasons(load(task.environment.name), task)]
         if not over:
             return ""

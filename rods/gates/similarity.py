@@ -91,12 +91,12 @@ class _Pack:
                 query_owners.append(number)
         return _Pack(
             np.array([id.encode() for id in numbers], np.bytes_),
-            np.array(keys, np.int64),
-            np.array(key_owners, np.uint32),
-            np.array(grams, np.int64),
-            np.array(gram_queries, np.uint32),
-            np.array(lengths, np.uint32),
-            np.array(query_owners, np.uint32),
+            np.frombuffer(keys, np.int64),
+            np.frombuffer(key_owners, np.uint32),
+            np.frombuffer(grams, np.int64),
+            np.frombuffer(gram_queries, np.uint32),
+            np.frombuffer(lengths, np.uint32),
+            np.frombuffer(query_owners, np.uint32),
         ).in_order()
 
     def in_order(self) -> _Pack:
@@ -104,14 +104,10 @@ class _Pack:
         by_id = np.argsort(self.ids)
         numbers = np.empty(len(by_id), np.uint32)
         numbers[by_id] = np.arange(len(by_id), dtype=np.uint32)
-        by_key = np.argsort(self.keys, kind="stable")
-        by_gram = np.argsort(self.grams, kind="stable")
         return _Pack(
             self.ids[by_id],
-            self.keys[by_key],
-            numbers[self.key_owners][by_key],
-            self.grams[by_gram],
-            self.gram_queries[by_gram],
+            *_in_order(self.keys, numbers[self.key_owners]),
+            *_in_order(self.grams, self.gram_queries),
             self.lengths,
             numbers[self.query_owners],
         )
@@ -159,6 +155,25 @@ class _Pack:
                 shared += queries[at] == candidates
         near = shared >= THRESHOLD * (len(own) + self.lengths[candidates] - shared)
         return self._named(self.query_owners[candidates[near]])
+
+
+def _in_order(
+    keys: NDArray[np.int64], owners: NDArray[np.uint32]
+) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
+    """Keys in ascending order, and whose they are: a sixteenth at a time, since the places by which
+    they are sorted take more memory than they do."""
+    sixteenths = keys.view(np.int8)[7::8] >> 4
+    ordered = np.empty_like(keys)
+    owning = np.empty_like(owners)
+    end = 0
+    for sixteenth in range(-8, 8):
+        places = np.flatnonzero(sixteenths == sixteenth)
+        places = places[np.argsort(keys[places], kind="stable")]
+        begin = end
+        end += len(places)
+        ordered[begin:end] = keys[places]
+        owning[begin:end] = owners[places]
+    return ordered, owning
 
 
 class SimilarityIndex:

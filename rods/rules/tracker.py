@@ -210,9 +210,11 @@ class Tracker:
 
     def zone(self, task: str) -> Zone | None:
         """The same window's zone."""
+        row = self._current.get(task)
+        if row is None:
+            return None
         if task not in self._zones:
-            row = self._current.get(task)
-            self._zones[task] = None if row is None else self._zone(row, self._entries(row))
+            self._zones[task] = self._zone(row, self._entries(row))
         return self._zones[task]
 
     def windows(self, task: str | None = None) -> Iterator[Window]:

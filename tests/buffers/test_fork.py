@@ -39,6 +39,7 @@ def test_a_fork_has_originals_and_active_variants_empty_logs_and_a_parent(tmp_pa
     assert sorted(path.name for path in forked.path.iterdir()) == [
         "config.toml",
         "manifest.json",
+        "snapshots",
         "tasks.jsonl",
     ]
     with pytest.raises(UserError, match="already"):

@@ -116,7 +116,7 @@ def test_what_cannot_be_trained_on_is_refused_with_the_task(tmp_path: Path) -> N
         made(tmp_path, [PLAYED], reward="toolrl")
     checked = replace(PLAYED, state={}, id="")
     # nothing is paid there, so the checks do not hold
-    assert made(tmp_path, [checked]).tasks == [checked]
+    assert [*made(tmp_path, [checked]).tasks] == [checked]
     rubric = replace(PLAYED, user=Script(("Hello.",)), goal=Rubric(("It is polite.",)), id="")
     run = made(tmp_path / "judged", [rubric])
     with pytest.raises(UserError, match=r"cannot be judged without a model|nothing here judges"):
@@ -126,7 +126,7 @@ def test_what_cannot_be_trained_on_is_refused_with_the_task(tmp_path: Path) -> N
 def test_the_run_folder_holds_the_task_as_it_was_given(tmp_path: Path) -> None:
     run = made(tmp_path, [PLAYED, *SCRIPTED])
     again = Run.open(run.path)
-    assert again.tasks == [PLAYED, *SCRIPTED]
+    assert [*again.tasks] == [PLAYED, *SCRIPTED]
     assert isinstance(again.tasks[0], OpenTask) and isinstance(again.tasks[1], Task)
     assert Call("bill_is_paid", {"bill": "i13"}) in again.tasks[0].goal_calls
     assert TAGS.name == run.config.policy.dialect

@@ -14,14 +14,19 @@ import orjson
 import pytest
 import tomli_w
 
+from rods import stored_tasks
+from rods.buffers.audit.verify import verify
 from rods.buffers.lifecycle import fork
 from rods.buffers.run import runfolder
 from rods.buffers.run.creation import check, create_run
 from rods.buffers.run.run import Run
+from rods.buffers.state import read_state
+from rods.buffers.trainer_log import TrainerLog
 from rods.calls import Call
 from rods.config import Config, Sandbox, read_config
 from rods.environments.base import reference
 from rods.errors import RefusedError, UserError
+from rods.stored_tasks import Tasks
 from rods.tasks import EnvironmentRef, Task
 from rods.worlds.sandbox.environment import Sandboxed
 from tests.buffers.world import config, make_run, originals
@@ -32,7 +37,7 @@ def test_a_run_opens_as_it_was_created(tmp_path: Path) -> None:
     made = make_run(tmp_path / "run")
     found = Run.open(tmp_path / "run")
     assert found.config == made.config
-    assert found.tasks == list(originals())
+    assert [*found.tasks] == [*originals()]
     assert len(found.training) + len(found.held_out) == len(found.tasks)
     manifest = found.manifest
     assert manifest["protocol"] == 1
@@ -96,6 +101,37 @@ def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path: Path) -> Non
         make_run(tmp_path / "run")
     with pytest.raises(UserError, match="rods up"):
         Run.open(tmp_path / "run")
+
+
+def test_no_task_is_read_to_open_a_run_and_to_say_where_it_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(*_: object) -> None:
+        raise AssertionError("a task was read")
+
+    run = make_run(tmp_path / "run")
+    monkeypatch.setattr(Tasks, "_parsed", read)
+    monkeypatch.setattr(stored_tasks, "checked_lines", read)
+    for given in (run, Run.open(run.path)):
+        with TrainerLog(given) as trainer:
+            trainer.start()
+            assert [*trainer.state.active] == [*given.training] == [*given.tasks.ids][:12]
+        assert {task: member.type for task, member in trainer.state.active.items()} == {
+            task.id: task.type for task in originals() if task.split == "train"
+        }
+        assert read_state(given).zones()["boundary"] == 0
+
+
+def test_a_task_that_is_edited_unseen_is_found_by_verify(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    file = run.path / runfolder.TASKS
+    before = file.stat()
+    file.write_bytes(file.read_bytes().replace(b'"split":"train"', b'"split":"tests"', 1))
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    with pytest.raises(RefusedError, match="not those that the run was created with"):
+        _ = Run.open(run.path).tasks[0]
+    with pytest.raises(RefusedError, match="not those that the run was created with"):
+        verify(run.path)
 
 
 def test_edited_tasks_and_an_edited_configuration_are_noticed(tmp_path: Path) -> None:
