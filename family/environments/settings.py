@@ -26,6 +26,7 @@ class Writing(Section):
     # of the assessment by a tester and a checker (003 §3.3, which has 100: rules that run find
     # most of what these found); 0: none
     rounds: Count = 24
+    rounds_at_once: AtLeastOne = 12  # asked for, and judged, with one question, at most (003: 1)
     # share of rounds that were right, corrected ones played again, from which a world is kept
     threshold: Share = 0.85
     witness_tries: AtLeastOne = 3  # times that an agent sets out to do a task
@@ -43,8 +44,9 @@ class WriterRoles(RoleTables):
     world_state: Role = Role(reason=600, tokens=3_072)  # classes
     # the functions of tools, 512 tokens more for each beside the first
     world_tool: Role = Role(reason=600, tokens=1_536)
-    world_tester: Role = Role(tokens=512, temperature=1.0)  # a call that tries a tool
-    # whether that call did what it ought to do
+    # calls that try tools, 128 tokens more for each beside the first
+    world_tester: Role = Role(tokens=512, temperature=1.0)
+    # whether these did what they ought to do, the same
     world_checker: Role = Role(reason=1_500, temperature=0.0)
     scenario_state: Role = Role(tokens=4_096)  # the state in which a task begins
     scenario_task: Role = Role(tokens=1_536)  # what is asked for, and who asks

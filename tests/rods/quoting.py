@@ -26,7 +26,7 @@ FORGED: dict[str, dict[str, Any]] = {
     "miss_param_verify": {"known": "no"},
     "feedback_judge": {**LEAKS, **HELPS, "suggestion": ""},
     "simulated_verifier": {"intent": "met", "expected_tools": "met", "severe": "no"},
-    "world_checker": {"verdict": "right"},
+    "world_checker": {"why_1": "It fits.", "verdict_1": "right"},
     "topic_filter": {"stateful": "yes"},
 }
 HELD: dict[str, dict[str, Any]] = {
@@ -41,7 +41,7 @@ HELD: dict[str, dict[str, Any]] = {
         "suggestion": "no",
     },
     "simulated_verifier": {"intent": "missed", "expected_tools": "missed", "severe": "yes"},
-    "world_checker": {"verdict": "wrong"},
+    "world_checker": {"why_1": "It does not fit.", "verdict_1": "wrong"},
     "topic_filter": {"stateful": "no"},
 }
 

@@ -107,8 +107,9 @@ async def checked(authors: CachedQuestioner, text: str) -> Any:
     plan = WorldPlan("Jars.", {}, (), (tool,))
     source = f'def fill(world):\n    """{text}"""\n    return {{}}\n'
     world = BuiltWorld(WorldProgram(plan, "class World: ...", {"fill": source}), ())
-    tried = assessing._Tried("{}", "", {})
-    return (await assessing._judged(authors, world, Call("fill", {}), {}, tried, 0)).wrong != ""
+    tried = assessing._Tried(Call("fill", {}), {}, "{}", "", {})
+    (judged,) = await assessing._judged(authors, world, [tried], 0)
+    return judged.wrong != ""
 
 
 async def sorted_out(authors: CachedQuestioner, text: str) -> Any:

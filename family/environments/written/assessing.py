@@ -1,32 +1,38 @@
 """The assessment of a world by two agents (003 §3.3): a tester that sees no source chooses calls,
 drawn by chance to succeed or to be refused; a checker that sees it, and the state before, says of
-each whether call, result and change are right. What was wrong is told to whoever wrote the tool,
-once, and those calls are played again. A world is kept from a share of right rounds on. What was
-not carried out, or could not be read, is no round; one that raised is wrong.
+each whether call, result and change are right. `rounds_at_once` calls are asked for, and judged,
+with one question. What was wrong is told to whoever wrote the tool, once, and those calls are
+played again. A world is kept from a share of right rounds on. What was not carried out, or could
+not be read, is no round; one that raised is wrong.
 """
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 from rods.asking import AnswerForm, Question, Unanswered, one_of, together
 from rods.calls import Call
-from rods.canonical import JsonMapping, JsonObject, frozen, keyed_random
+from rods.canonical import JsonObject, frozen, keyed_random
 from rods.daemon.authors.llm.showing import compact, excerpt
 from rods.environments.base import Environment, Instance
 from rods.environments.workers.worker import Overrun
 from rods.errors import BrokenEnvironment, InfrastructureError
 from rods.family.environments.checking.scenarios import carried_out
 from rods.family.environments.written.building import BuiltWorld, Dropped
-from rods.family.environments.written.record import FORMS, CachedQuestioner
+from rods.family.environments.written.record import CachedQuestioner
+from rods.family.environments.written.scenarios import calls_schema, documents, read_calls
 
 WANTED = (
     "one that ought to succeed",
     "one that ought to be refused, though its arguments have the right types",
 )
+VERDICT = one_of("right", "wrong")
+WHY = {"type": "string", "maxLength": 300}
 RECENT = 8  # calls that the tester is reminded of
 SHOWN_TO_WRITER = 1_500  # characters of a state
 SHOWN = 6_000  # characters of a state, a result or a change
+CALL_TOKENS = 128  # of each call beside the first that one answer gives, or judges
 
 
 @frozen
@@ -75,20 +81,24 @@ async def played_again(
     """The rounds, those that were wrong played and judged once more in the corrected `world`; one
     that cannot be judged stays wrong. Raises EndpointError, BudgetSpent."""
 
-    async def again(played: Round) -> Round:
-        if not played.wrong:
-            return played
+    def tried(wrong: Round) -> _Tried | None:
         try:
-            instance = await asyncio.to_thread(environment.reset, played.before)
-            tried = await asyncio.to_thread(_tried, instance, played.call)
+            return _tried(environment.reset(wrong.before), wrong.call, wrong.before)
         except (ValueError, BrokenEnvironment):
-            return played
-        try:
-            return await _judged(authors, world, played.call, played.before, tried, 0)
-        except Unanswered:
-            return played
+            return None
 
-    return await together([again(played) for played in rounds])
+    again = list(rounds)
+    places = [place for place, each in enumerate(rounds) if each.wrong]
+    played = [(place, await asyncio.to_thread(tried, rounds[place])) for place in places]
+    known = [(place, each) for place, each in played if each is not None]
+    at_once = authors.settings.writing.rounds_at_once
+    for first in range(0, len(known), at_once):
+        part = known[first : first + at_once]
+        with suppress(Unanswered):
+            judged = await _judged(authors, world, [each for _, each in part], 0)
+            for (place, _), verdict in zip(part, judged, strict=True):
+                again[place] = verdict
+    return again
 
 
 def hold(rounds: Sequence[Round], threshold: float) -> None:
@@ -106,97 +116,133 @@ async def _chain(
     """Rounds in one state, each after those before; fewer than `rounds` where as many again were
     none."""
     plan = world.program.plan
+    at_once = authors.settings.writing.rounds_at_once
     instance = await asyncio.to_thread(environment.reset, world.states[number])
+    now = await asyncio.to_thread(instance.snapshot)
     tools = environment.tools()
-    form = AnswerForm({"tool": one_of(*tools), "arguments": {"type": "object"}})
-    documents = "\n".join(compact(tool.schema()) for tool in tools.values())
     recent = list[str]()
     verdicts = list[Round]()
 
-    def read(answer: JsonMapping) -> Call:
-        return Call(answer["tool"], answer["arguments"])
-
-    for at in range(2 * rounds):
-        if len(verdicts) == rounds:
-            break
-        rng = keyed_random(authors.random_seed, "tested call", plan.topic, number, at)
-        place = 1_000 * number + at
-        before = await asyncio.to_thread(instance.snapshot)
+    asked = 0
+    while len(verdicts) < rounds and asked < 2 * rounds:
+        count = min(at_once, rounds - len(verdicts), 2 * rounds - asked)
+        rng = keyed_random(authors.random_seed, "tested call", plan.topic, number, asked)
+        place = 1_000 * number + asked
+        asked += count
         fields = {
             "documentation": plan.documentation,
-            "tools": documents,
-            "state": excerpt(compact(before), SHOWN),
+            "tools": documents(tools.values()),
+            "state": excerpt(compact(now), SHOWN),
             "recent": "\n".join(recent[-RECENT:]) or "(none yet)",
-            "wanted": rng.choice(WANTED),
+            "wanted": "\n".join(f"{at}. {rng.choice(WANTED)}" for at in range(1, count + 1)),
         }
+        question = Question(
+            "world_tester",
+            fields,
+            AnswerForm({"calls": calls_schema(tools, count)}),
+            read_calls,
+            parts=CALL_TOKENS * (count - 1),
+        )
+        played = list[_Tried]()
         try:
-            call = await authors.ask(
-                Question("world_tester", fields, form, read), plan.topic, place
-            )
-        except Unanswered:
-            continue
-        try:
-            tried = await asyncio.to_thread(_tried, instance, call)
-        except InfrastructureError:
-            instance = await asyncio.to_thread(environment.reset, before)
-            continue
-        if tried.raised:
-            instance = await asyncio.to_thread(environment.reset, before)
-        else:
-            recent.append(f"{compact(call.as_json())} → {excerpt(tried.result, 300)}")
-        try:
-            verdicts.append(await _judged(authors, world, call, before, tried, place))
+            for call in await authors.ask(question, plan.topic, place):
+                try:
+                    tried = await asyncio.to_thread(_tried, instance, call, now)
+                except InfrastructureError:
+                    instance = await asyncio.to_thread(environment.reset, now)
+                    continue
+                played.append(tried)
+                if tried.raised:
+                    instance = await asyncio.to_thread(environment.reset, now)
+                else:
+                    recent.append(f"{compact(call.as_json())} → {excerpt(tried.result, 300)}")
+                    now = tried.after
+            verdicts += await _judged(authors, world, played, place)
         except Unanswered:
             continue
     return verdicts
 
 
 async def _judged(
-    authors: CachedQuestioner,
-    world: BuiltWorld,
-    call: Call,
-    before: JsonObject,
-    tried: "_Tried",
-    number: int,
-) -> Round:
-    """What the checker says of a call. Raises Unanswered, EndpointError, BudgetSpent."""
-    if tried.raised:
-        return Round(call, before, tried.raised)
+    authors: CachedQuestioner, world: BuiltWorld, played: Sequence["_Tried"], number: int
+) -> list[Round]:
+    """What the checker says of calls; of those that raised nobody is asked. Raises Unanswered,
+    EndpointError, BudgetSpent."""
     program = world.program
-    evidence = {
-        "documentation": program.plan.documentation,
-        "source": f"{program.state}\n\n{program.tools[call.name]}",
-        "before": excerpt(compact(before), SHOWN),
-        "call": compact(call.as_json()),
-        "result": tried.result,
-        "changes": excerpt("\n".join(changes(before, tried.after)), SHOWN) or "(nothing)",
-    }
-    asked = Question("world_checker", evidence, FORMS["world_checker"], dict, judges=True)
-    opinion = await authors.ask(asked, program.plan.topic, number)
-    wrong = str(opinion.get("reason", ""))[:300] or "wrong"
-    return Round(call, before, "" if opinion["verdict"] == "right" else wrong)
+    unsure = [tried for tried in played if not tried.raised]
+    opinions = list[str]()
+    if unsure:
+        numbers = range(1, len(unsure) + 1)
+        form = {
+            field: schema
+            for at in numbers
+            for field, schema in ((f"why_{at}", WHY), (f"verdict_{at}", VERDICT))
+        }
+        sources = dict.fromkeys(program.tools[tried.call.name] for tried in unsure)
+        evidence = {
+            "documentation": program.plan.documentation,
+            "source": "\n\n".join((program.state, *sources)),
+            "calls": "\n\n".join(_shown(unsure)),
+            "tags": "\n".join(
+                f"<why_{at}></why_{at}><verdict_{at}></verdict_{at}>" for at in numbers
+            ),
+            "names": ", ".join(f'"{field}"' for field in form),
+        }
+        asked = Question(
+            "world_checker",
+            evidence,
+            AnswerForm(form),
+            dict,
+            parts=CALL_TOKENS * (len(unsure) - 1),
+            judges=True,
+        )
+        answer = await authors.ask(asked, program.plan.topic, number)
+        opinions = [
+            "" if answer[f"verdict_{at}"] == "right" else answer[f"why_{at}"] or "wrong"
+            for at in numbers
+        ]
+    left = iter(opinions)
+    return [Round(tried.call, tried.before, tried.raised or next(left)) for tried in played]
+
+
+def _shown(played: Sequence["_Tried"]) -> Iterator[str]:
+    """Calls as the checker sees them, each with the state before it; a state that the call before
+    has left stands there as what that has changed."""
+    left: JsonObject | None = None
+    for number, tried in enumerate(played, 1):
+        before = "as the call before has left it"
+        if tried.before != left:
+            before = excerpt(compact(tried.before), SHOWN)
+        left = tried.after
+        changed = excerpt("\n".join(changes(tried.before, left)), SHOWN) or "(nothing)"
+        yield (
+            f"{number}. The state before: {before}\nThe call: {compact(tried.call.as_json())}\n"
+            f"What came back: {tried.result}\nWhat has changed in the state: {changed}"
+        )
 
 
 @frozen
 class _Tried:
-    """What a call gave, as the checker sees it; what the world `raised`, "" where it answered; and
-    the state after it."""
+    """A call in the state `before` it, and what it gave, as the checker sees it; what the world
+    `raised`, "" where it answered; and the state after it."""
 
+    call: Call
+    before: JsonObject
     result: str
     raised: str
     after: JsonObject
 
 
-def _tried(instance: Instance, call: Call) -> _Tried:
+def _tried(instance: Instance, call: Call, before: JsonObject) -> _Tried:
     """Makes a call. Raises InfrastructureError where it was not carried out."""
     try:
         result = carried_out(instance, call)
     except InfrastructureError as error:
         if isinstance(error.__cause__, RuntimeError) and not isinstance(error.__cause__, Overrun):
-            return _Tried("", f"raised {str(error.__cause__)[:300]}", {})
+            return _Tried(call, before, "", f"raised {str(error.__cause__)[:300]}", before)
         raise
     shown = excerpt(f"refused: {result.text}" if result.error else result.text, SHOWN)
-    return _Tried(shown, "", instance.snapshot())
+    return _Tried(call, before, shown, "", instance.snapshot())
 
 
 def changes(before: Any, after: Any, place: str = "") -> Iterator[str]:

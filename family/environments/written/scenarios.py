@@ -12,7 +12,7 @@ from typing import Any
 
 from rods.analysis.containment import Text, akin, leaves, values_in
 from rods.analysis.schemas import limits
-from rods.asking import AnswerForm, Question, Unanswered, Unreadable, obj, one_of
+from rods.asking import AnswerForm, Question, Schema, Unanswered, Unreadable, obj, one_of
 from rods.calls import Call
 from rods.canonical import JsonMapping, frozen
 from rods.conversations import Persona, Script
@@ -454,13 +454,7 @@ async def _solved(
     that names a key which neither the task nor a result has shown is not made."""
     instance = await asyncio.to_thread(environment.reset, dict(scenario.state))
     tools = environment.tools()
-    call_schema = obj({"name": one_of(*tools), "arguments": {"type": "object"}})
-    form = AnswerForm(
-        {
-            "calls": {"type": "array", "items": call_schema, "maxItems": AT_ONCE},
-            "then": one_of(GO_ON, FINISH),
-        }
-    )
+    form = AnswerForm({"calls": calls_schema(tools, AT_ONCE), "then": one_of(GO_ON, FINISH)})
     fields = {
         "documentation": program.plan.documentation,
         "tools": documents(tools.values()),
@@ -475,7 +469,7 @@ async def _solved(
     shown = set[Any]()
 
     def read(answer: JsonMapping) -> tuple[list[Call], bool]:
-        steps = [Call(step["name"], step["arguments"]) for step in answer["calls"]]
+        steps = read_calls(answer)
         return steps, answer["then"] == FINISH or not steps
 
     def made(call: Call) -> Result:
@@ -509,6 +503,16 @@ async def _solved(
         if done or (finished and not refused):
             break
     return _Way(calls, results, "\n".join(history))
+
+
+def calls_schema(tools: Iterable[str], most: int) -> Schema:
+    """Of a list of calls of the tools with these names, for `read_calls`."""
+    call = obj({"name": one_of(*tools), "arguments": {"type": "object"}})
+    return {"type": "array", "items": call, "maxItems": most}
+
+
+def read_calls(answer: JsonMapping) -> list[Call]:
+    return [Call(call["name"], call["arguments"]) for call in answer["calls"]]
 
 
 def documents(tools: Iterable[Tool]) -> str:

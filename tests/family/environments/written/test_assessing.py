@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -26,7 +28,7 @@ from tests.family.environments.checking.small_world import PLAN, SOURCE, STATE, 
 
 BODIES = "bodies.jsonl"  # what the agents were sent
 TOOLS = ("count", "jars", "fill", "empty")
-judged = {"right": 0, "asked": 0}
+judged = {"right": 0, "asked": 0}  # by the checker: calls, and questions
 
 
 def agents(request: Mapping[str, Any], right: int, unread: int = 0) -> str:
@@ -34,27 +36,27 @@ def agents(request: Mapping[str, Any], right: int, unread: int = 0) -> str:
     `unread` answers of the checker cannot be read."""
     asked = read(request)
     assert asked is not None
+    constrained = asked.schema is not None
     if asked.template == "world_tester":
         assert "def " not in asked.question.partition("Its tools:")[2]  # it sees no source
-        sampled = (
-            {"jar": "plums", "more": 1}
-            if "succeed" in asked.fields["wanted"]
-            else {"jar": "none", "more": 900}
-        )
-        return written({"tool": "fill", "arguments": sampled}, constrained=asked.schema is not None)
+        sampled = [
+            {"jar": "plums", "more": 1} if "succeed" in wanted else {"jar": "none", "more": 900}
+            for wanted in asked.fields["wanted"].splitlines()
+        ]
+        calls = [{"name": "fill", "arguments": arguments} for arguments in sampled]
+        return written({"calls": calls}, constrained=constrained)
     judged["asked"] += 1
     if judged["asked"] <= unread:
         return "I would rather not say."
-    judged["right"] += 1
-    assert "def fill(" in asked.fields["source"] and "class World" in asked.fields["source"]
-    changed = "plums" in asked.fields["call"]
-    assert (
-        ("jars.plums: " in asked.fields["changes"])
-        is changed
-        is not asked.fields["result"].startswith("refused")
-    )
-    verdict = "right" if judged["right"] <= right else "wrong"
-    return written({"verdict": verdict}, constrained=asked.schema is not None)
+    assert asked.fields["source"].count("def fill(") == asked.fields["source"].count("class World")
+    verdicts = dict[str, str]()
+    for number, shown in enumerate(asked.fields["calls"].split("\nThe call: ")[1:], 1):
+        judged["right"] += 1
+        changed = "plums" in shown.partition("\n")[0]
+        assert ("jars.plums: " in shown) is changed is not ("came back: refused" in shown)
+        verdict = "right" if judged["right"] <= right else "wrong"
+        verdicts |= {f"why_{number}": f"verdict {judged['right']}", f"verdict_{number}": verdict}
+    return written(verdicts, constrained=constrained)
 
 
 def enough(request: Mapping[str, Any]) -> str:
@@ -80,6 +82,7 @@ def assessed(
     source: str = SOURCE,
     seconds: float = 10.0,
     random_seed: int = 0,
+    at_once: int = 1,
 ) -> list[str]:
     """What agents find of the small world."""
     tools = tuple(
@@ -96,15 +99,13 @@ def assessed(
         },
     )
     world = BuiltWorld(program, (STATE, STATE))
+    writing = Writing(rounds=rounds, rounds_at_once=at_once, tries=1)
     name = addressed.keep(source, folder)
 
     async def ask(record: WritingRecord, environments: Environments, stub: Stub) -> list[str]:
         async with Client([Endpoint(model="stub", urls=(stub.url,))]) as client:
             authors = CachedQuestioner(
-                client,
-                record,
-                Operation().model_copy(update={"writing": Writing(rounds=rounds, tries=1)}),
-                random_seed,
+                client, record, Operation().model_copy(update={"writing": writing}), random_seed
             )
             played = await assess(authors, world, environments.load(f"{folder}/{name}"))
             hold(played, authors.settings.writing.threshold)
@@ -132,6 +133,26 @@ def test_85_of_100_right_rounds_are_enough(tmp_path: Path) -> None:
         for line in (tmp_path / "written.jsonl").read_text().splitlines()
     ]
     assert sum(each.startswith("world_tester@") for each in templates) == 100
+
+
+@pytest.mark.slow
+@pytest.mark.needs("sandbox")
+def test_calls_asked_for_together_are_played_and_judged_each_in_its_own_state(
+    tmp_path: Path,
+) -> None:
+    found = assessed(tmp_path, "enough", 100, at_once=8)
+    assert (len(found), found.count("")) == (100, 85)
+    assert len(set(found)) == 16  # each wrong one has its own reason
+    asked = [read(json.loads(line)) for line in (tmp_path / BODIES).read_text().splitlines()]
+    templates = Counter(one.template for one in asked if one)
+    assert templates == {"world_tester": 14, "world_checker": 14}  # 50 calls in either state
+    shown = [one.fields["calls"] for one in asked if one and one.template == "world_checker"]
+    for calls in shown:
+        first, *others = calls.split("State before: ".lower())[1:]
+        assert first.startswith('{"jars":{') and len(others) in (7, 1)
+        assert all(each.startswith("as the call before has left it") for each in others)
+    full = [each for calls in shown for each in re.findall(r"jars.plums: (\d+) → (\d+)", calls)]
+    assert len(full) == len(set(full)) * 2  # what either state's jar went through, step by step
 
 
 @pytest.mark.slow
