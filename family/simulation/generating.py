@@ -169,13 +169,14 @@ def open_task(
 
 
 def brings(tool: Tool, parameter: Parameter) -> bool:
-    """Whether a result of `tool` may hold a value of `parameter`: its document has a field of that
-    name or of that pattern, or does not say what results hold."""
+    """Whether a result of `tool` may hold a value of `parameter`, or one of those that it lists:
+    its document has a field of that name or of that pattern, or does not say what results hold."""
     fields = values_in(tool.result or {}, keys=True)
-    return "properties" not in fields or not {
-        parameter.name,
-        limits(parameter).get("pattern", parameter.name),
-    }.isdisjoint(map(str, fields))
+    schema = limits(parameter)
+    patterns = {part["pattern"] for part in (schema, schema.get("items", {})) if "pattern" in part}
+    return "properties" not in fields or not {parameter.name, *patterns}.isdisjoint(
+        map(str, fields)
+    )
 
 
 def user_text(task: OpenTask) -> Text:
@@ -199,9 +200,12 @@ def found_by_calls(task: OpenTask) -> list[Call]:
 
 
 def unheard(heard: Text, value: Any) -> bool:
-    """Whether a part of `value` stands in no form in what was heard."""
-    leaves = values_in(value)
-    return any(not isinstance(leaf, bool) and not heard.contains_any_form(leaf) for leaf in leaves)
+    """Whether a part of `value` stands in no form in what was heard, nor as a measure in another
+    unit: "an hour" for 60."""
+    return not all(
+        isinstance(leaf, bool) or heard.contains_any_form(leaf) or heard.converts(leaf)
+        for leaf in values_in(value)
+    )
 
 
 def said(section: str) -> str:

@@ -196,7 +196,9 @@ class ModelWorld(OnlyCalled):
         for later in self.found:
             for name in sorted(later.arguments.keys() - call.arguments):
                 parameter = self.documents.tools()[later.name].by_name[name]
-                shown = any(fits(limits(parameter), leaf) for leaf in values_in(answer.value))
+                schema = limits(parameter)
+                one = schema.get("items", schema)
+                shown = any(fits(one, leaf) for leaf in values_in(answer.value))
                 if brings(tool, parameter) and not shown:
                     objections.append(f"it shows no {name}, which the errand needs later")
         return objections

@@ -19,8 +19,8 @@ from rods.conversations import RUBRIC_LEVELS
 from rods.environments.base import Result, Tool
 from rods.episode.engine import Exchange, NeedOutcome, Outcome
 from rods.family.simulation.difficulty import Levels
-from rods.family.simulation.documents import ToolRepository
-from rods.family.simulation.generating import CRITERIA, DrawnTask, Errand, brings, said
+from rods.family.simulation.documents import OF_ONE, ToolRepository
+from rods.family.simulation.generating import CRITERIA, DrawnTask, Errand, brings, said, unheard
 from rods.family.simulation.ledger import ToolAnswer
 from rods.family.simulation.settings import Information
 from rods.transcripts import ROOM, line, transcript
@@ -34,6 +34,7 @@ INFORMATION: Mapping[Role, tuple[Information, ...]] = {
 }
 FORMS = read_forms(Path(__file__).with_name("forms.toml"))
 MET = one_of("met", "partly", "missed")
+IN_OTHER_WORDS = 'If a value is said or known in other words, quote these in "said".'
 KIN = 5  # first letters that words of one meaning share: Lebanon, lebanese
 
 
@@ -91,21 +92,31 @@ def ask_for_task(
         "simulated_task", "calls", {"type": "array", "items": {"anyOf": forms}, **exactly}
     )
     areas = (repository.categories[tool.group].rstrip(".") for tool in tools)
+    # there is nothing to come back for where one call has all that it needs
+    turns = levels.turns if levels.calls > 1 or levels.ambiguity else 0
     fields = {
-        "tools": _documents(tools),
+        "tools": "\n".join(
+            line({**tool.schema(), "returns": [*(tool.result or {}).get("properties", ())]})
+            for tool in tools
+        ),
         "area": "; ".join(dict.fromkeys(areas)),
         "calls": f"{levels.calls} call{'s' if levels.calls > 1 else ''}",
-        **{
-            name: said(f"{name}_{min(2, getattr(levels, name))}")
-            for name in ("turns", "persona", "ambiguity")
-        },
+        "turns": said(f"turns_{min(2, turns)}"),
+        **{name: said(f"{name}_{getattr(levels, name)}") for name in ("persona", "ambiguity")},
     }
 
     def read(answer: JsonMapping) -> DrawnTask:
         calls = _calls_of(answer["calls"], tools, levels.calls)
         knows = {fact["topic"]: fact["words"] for fact in answer["knows"]}
         query = Text.of(answer["first_query"])
-        if fault := _unreachable(calls, tools, query, knows, levels):
+        words = Text.of(" | ".join([query.folded, *chain(*knows.items())]))
+        meant = {
+            other["words"]: str(other["value"])
+            for other in answer.get("said", ())
+            if words.contains_exact(other["words"])
+        }
+        fault = _unreachable(calls, tools, query, knows, meant, levels)
+        if fault := fault or _gone(calls, repository):
             raise Unreadable(fault)
         return DrawnTask(
             levels=levels,
@@ -115,7 +126,7 @@ def ask_for_task(
             intent=answer["intent"].strip(),
             first_query=answer["first_query"].strip(),
             further=(),
-            knows=knows,
+            knows={**meant, **knows},
             hidden=tuple(
                 topic for topic, words in knows.items() if not query.contains_any_form(words)
             ),
@@ -250,7 +261,8 @@ def _briefed(
     left out of the fields, too."""
     sections = tuple(section for section in INFORMATION[role] if section in information)
     # the wish in its details
-    knows = {"knows": "\n".join(f"{name}: {fact}" for name, fact in task.knows.items())}
+    facts = "\n".join(f"{name}: {fact}" for name, fact in task.knows.items())
+    knows = {"knows": facts or "(no more than the first message says)"}
     every = {
         "intent": {"intent": task.intent, **({} if role == "simulated_tool" else knows)},
         "persona": {"manner": task.manner},
@@ -273,11 +285,13 @@ def _unreachable(
     tools: Sequence[Tool],
     query: Text,
     knows: Mapping[str, str],
+    meant: Mapping[str, str],
     levels: Levels,
 ) -> str:
     """Why nobody can make `calls`, or why `query` is not as ambiguous as it should be; empty where
-    all is well. The values of an enumeration may be paraphrased: then its argument is spoken of, or
-    something is known that tells no other value."""
+    all is well. A value may be said in other words: `meant` has what these mean. Those of an
+    enumeration may be where nothing is said of that: then its argument is spoken of, or something
+    is known that tells no other value."""
     by_name = {tool.name: tool for tool in tools}
     words = " | ".join(chain(*knows.items()))
     heard = Text.of(f"{query.folded} | {words}")
@@ -288,14 +302,17 @@ def _unreachable(
     ]
     needed: list[bool] = []  # whether the query says it, of all values that it could say
     early = 1 if levels.turns and not levels.ambiguity else len(calls)  # of these calls
+    faults = dict[str, None]()
     for place, call in enumerate(calls):
         for name, value in call.arguments.items():
             parameter = by_name[call.name].by_name[name]
             for leaf in values_in(value):
                 if isinstance(leaf, bool) or leaf == parameter.default:
                     continue
-                if heard.contains_any_form(leaf):
-                    needed += [query.contains_any_form(leaf)] * (place < early)
+                other = [text for text, what in meant.items() if not unheard(Text.of(what), leaf)]
+                if other or not unheard(heard, leaf):
+                    told = any(map(query.contains_exact, other)) or not unheard(query, leaf)
+                    needed += [told] * (place < early)
                 elif documented(parameter):
                     about, kin = ({word[:KIN] for word in stems(str(of))} for of in (name, leaf))
                     if levels.ambiguity:
@@ -305,21 +322,37 @@ def _unreachable(
                     if spare:
                         spare.pop()
                     else:
-                        return f"call {place + 1} needs {leaf!r}: nobody speaks of {name}"
+                        faults[f"call {place + 1} needs {leaf!r}: nobody speaks of {name}"] = None
                 elif not any(
                     name not in past.arguments and brings(by_name[past.name], parameter)
                     for past in calls[:place]
                 ):
-                    return (
+                    faults[
                         f"call {place + 1} needs {leaf!r}, which is neither said nor known, and "
                         f"no earlier call returns a {name}"
-                    )
-    told = sum(needed)
-    if not levels.ambiguity and told < len(needed):
+                    ] = None
+    if faults:
+        return f"{'; '.join(faults)}. {IN_OTHER_WORDS}"
+    count = sum(needed)
+    if not levels.ambiguity and count < len(needed):
         return "the first message leaves something out that the calls need, and should be clear"
     most = (len(needed), len(needed) - 1, len(needed) // 2)[levels.ambiguity]
-    if needed and told > most:
-        return f"the first message says {told} of {len(needed)} values, and should say {most}"
+    if needed and count > most:
+        return f"the first message says {count} of {len(needed)} values, and should say {most}"
+    return ""
+
+
+def _gone(calls: Sequence[Call], repository: ToolRepository) -> str:
+    """Which of `calls` is about a thing that an earlier one removes; empty where none is."""
+    removed = dict[tuple[str, str], int]()
+    for place, call in enumerate(calls, 1):
+        if (effect := repository.tools[call.name].effect) is None or effect.does not in OF_ONE:
+            continue
+        thing = effect.entity, str(call.arguments.get(effect.key))
+        if thing in removed:
+            return f"call {place} is about the {effect.entity} that call {removed[thing]} removes"
+        if effect.does == "removes":
+            removed[thing] = place
     return ""
 
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
 from rods.analysis.containment import Text, key_of, values_in
-from rods.analysis.plausible_calls import documented
 from rods.calls import Call
 from rods.canonical import frozen
 from rods.conversations import RUBRIC_LEVELS, Persona, Rubric
@@ -133,16 +132,12 @@ class ByRule:
             }
             for name, value in call.arguments.items():
                 if defaults.get(name) == value or any(
-                    documented(self.tools[call.name].tool.by_name[name])
-                    and asked.name == call.name
-                    and asked.arguments.get(name) == value
+                    asked.name == call.name and asked.arguments.get(name) == value
                     for asked in self.task.goal_calls
-                ):  # a value of an enumeration may have been said in other words
+                ):  # it may have been said in other words
                     continue
                 for leaf in values_in(value):
-                    if not isinstance(leaf, bool) and not any(
-                        source.contains_any_form(leaf) for source in sources
-                    ):
+                    if all(unheard(source, leaf) for source in sources):
                         yield f"nobody gave {str(leaf)[:80]!r} ({call.name}, {name})"
             sources.append(_shown([(call, result)]))
 

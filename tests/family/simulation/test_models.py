@@ -387,6 +387,22 @@ def test_an_answer_that_shows_nothing_of_what_a_later_call_needs_is_asked_for_ag
     assert told == [["it shows no booking_id, which the errand needs later"], []]
 
 
+def test_what_a_later_call_takes_a_list_of_is_shown_one_by_one() -> None:
+    world = ENVIRONMENTS.load("repository")
+    assert isinstance(world, RepositoryEnvironment)
+    search = Call("search_songs", {"query": "Take Five"})
+    playlist = Call("create_playlist", {"name": "First Steps", "song_ids": ["SNG-20417"]})
+    persona = Persona("A list.", "Find Take Five, for a list First Steps.", {}, "", 2, ())
+    tools = (search.name, playlist.name)
+    goal = Rubric(("intent",), (search, playlist))
+    task = replace(TASK, user=persona, goal=goal, tools=tools, id="")
+    played = ModelWorld(simulation_of(simulating()), task, world)
+    assert played.found == [Call("create_playlist", {"song_ids": ["SNG-20417"]})]
+    songs = world.reset({"random_seed": 3}).call(search).value
+    answers = ToolAnswer("ok", {**songs, "songs": []}), ToolAnswer("ok", songs)
+    assert [len(played._objections(search, answer)) for answer in answers] == [1, 0]
+
+
 class Obstinate:
     """Plays tools by one answer, however often it is told what is wrong with it."""
 

@@ -164,6 +164,13 @@ def test_what_calls_earn(calls: Sequence[Call], earned: int, said: str) -> None:
     assert said in notes(trace)
 
 
+def test_what_is_expected_and_said_in_other_words_is_not_invented() -> None:
+    call = Call("borrow_book", {"book_id": "BOK-12345", "member_id": "MEM-0001"})
+    task = library(call, knows="the book with the number 12345, for member 1")
+    trace = play(PLAYERS, task, [one(call), DONE])
+    assert "nobody gave" not in notes(trace)
+
+
 def test_what_tools_have_shown_is_not_invented() -> None:
     task = library(Call("borrow_book", BOOKED))
     loans = [Call("list_loans", {"member_id": "MEM-0001"}), Call("borrow_book", BOOKED)]

@@ -327,6 +327,63 @@ def test_values_of_an_enumeration_may_be_said_in_other_words(topic: str, words: 
     assert len(task.calls) == 2
 
 
+def test_a_value_may_be_said_in_words_that_are_quoted() -> None:
+    ask = roles.ask_for_task(shipped(), TOOLS, replace(HARD, calls=1, ambiguity=1))
+    query = "Get me on flight FL-1234, nothing fancy."
+    knows = [
+        {"topic": "name", "words": "Nora Lindqvist"},
+        {"topic": "weight", "words": "not too much"},
+    ]
+    said = [{"value": "economy", "words": "nothing fancy"}, {"value": 2, "words": "not too much"}]
+    given = errand(first_query=query, knows=knows, calls=[booking(bags=2)], said=said)
+    task = answered(ask, **given)
+    # what they mean is known, and no part of what the first message hides
+    assert task.knows["nothing fancy"] == "economy" and task.knows["not too much"] == "2"
+    assert task.hidden == ("name", "weight")
+    with pytest.raises(Unreadable, match=r"call 1 needs 2, .*quote these in \"said\""):
+        answered(ask, **{**given, "said": said[:1]})
+    with pytest.raises(Unreadable, match="call 1 needs 2, "):  # nobody says that
+        answered(ask, **{**given, "said": [said[0], {"value": 2, "words": "a pair"}]})
+    with pytest.raises(Unreadable, match="says 4 of 4 values, and should say 3"):
+        whole = f"{query} The name is Nora Lindqvist, and it is not too much."
+        answered(ask, **{**given, "first_query": whole})
+
+
+def test_nothing_is_expected_of_a_thing_that_an_earlier_call_removes() -> None:
+    tools = [shipped().tools[name].tool for name in ("delete_task", "set_task_state")]
+    ask = roles.ask_for_task(shipped(), tools, replace(HARD, ambiguity=0, turns=0))
+    calls = [
+        {"name": "set_task_state", "arguments": {"task_id": "TSK-05774", "state": "done"}},
+        {"name": "delete_task", "arguments": {"task_id": "TSK-05774"}},
+    ]
+    query = "Say that TSK-05774 is done, and drop it."
+    given = errand(first_query=query, knows=[], calls=calls)
+    assert len(answered(ask, **given).calls) == 2
+    with pytest.raises(Unreadable, match="call 2 is about the task that call 1 removes"):
+        answered(ask, **{**given, "calls": calls[::-1]})
+
+
+def test_all_that_nobody_says_is_told_at_once() -> None:
+    ask = roles.ask_for_task(shipped(), TOOLS, HARD)
+    with pytest.raises(Unreadable, match=r"'Nora Lindqvist'.*; call 1 needs 'economy'"):
+        answered(ask, **errand(knows=[]))
+
+
+def test_whoever_invents_an_errand_knows_what_calls_return() -> None:
+    asked = roles.ask_for_task(shipped(), TOOLS, HARD).fields
+    booked = json.loads(asked["tools"].splitlines()[0])
+    assert "booking_id" in booked["returns"] and booked["name"] == "book_flight"
+
+
+@pytest.mark.parametrize(("calls", "ambiguity", "turns"), [(1, 0, 0), (1, 1, 2), (2, 0, 2)])
+def test_one_call_with_all_that_it_needs_is_asked_for_without_back_and_forth(
+    calls: int, ambiguity: int, turns: int
+) -> None:
+    levels = replace(HARD, calls=calls, ambiguity=ambiguity)
+    asked = roles.ask_for_task(shipped(), TOOLS, levels).fields["turns"]
+    assert asked == said(f"turns_{turns}")
+
+
 def test_what_is_left_out_of_the_first_message_may_be_a_paraphrased_value() -> None:
     ask = roles.ask_for_task(shipped(), TOOLS, replace(HARD, ambiguity=1))
     whole = "Please get me on flight FL-1234 as Nora Lindqvist, in a good cabin."
@@ -351,6 +408,8 @@ def test_a_result_brings_what_its_document_has_by_name_or_pattern() -> None:
     assert brings(book, booked) and brings(book, replace(booked, name="code"))
     assert not brings(book, replace(booked, name="code", schema={"type": "string"}))
     assert brings(replace(book, result=None), booked)
+    listed = replace(booked, name="codes", schema={"type": "array", "items": booked.schema})
+    assert brings(book, listed)
 
 
 def test_what_tools_have_to_do_with_is_one_sentence() -> None:
