@@ -148,12 +148,9 @@ def write_worlds(
     texts = _texts(topics or from_tasks or Path(), tasks=from_tasks is not None)
     request = writing.WorldRequest(scenarios, *options_of(mode, lowest_tier))
     named = operation.writing.embeddings
-    writers = [host.giving_up for host in operation.endpoints if (host.name or host.model) != named]
-    embedders = [
-        host.giving_up
-        for host in operation.endpoints
-        if not named or (host.name or host.model) == named
-    ]
+    hosts = [host.giving_up for host in operation.endpoints]
+    writers = [host for host in hosts if (host.name or host.model) != named]
+    embedders = [host for host in hosts if named in ("", host.name or host.model)]
     if named and not embedders:
         raise UserError(
             "no endpoint has this name",
@@ -187,17 +184,7 @@ def write_worlds(
         written = asyncio.run(all_of_it(record))
     tasks = [task for world in written for task in world.tasks]
     (folder / "tasks.jsonl").write_bytes(task_lines(tasks))
-    summaries = [
-        {
-            "topic": world.topic,
-            "name": world.name,
-            "reasons": world.reasons,
-            "tasks": len(world.tasks),
-            "facts": world.facts,
-            "dropped": world.dropped,
-        }
-        for world in written
-    ]
+    summaries = [{**vars(world), "tasks": len(world.tasks)} for world in written]
     print_result(as_json, summaries, _lines(written, record, folder))
     return 0 if tasks else 1
 
@@ -206,12 +193,7 @@ def _lines(
     written: Sequence[writing.WrittenWorld], record: WritingRecord, folder: Path
 ) -> Iterator[str]:
     for world in written:
-        ended = (
-            f"{world.name}, {len(world.tasks)} tasks"
-            if world.name
-            else f"dropped: {', '.join(world.reasons)}"
-        )
-        yield f"{world.topic[:80]}: {ended}"
+        yield f"{world.topic[:80]}: {world}"
         if world.dropped:
             yield f"  scenarios dropped: {counts(world.dropped)}"
     sound = [world for world in written if world.name]

@@ -10,9 +10,10 @@ them.
 """
 
 import math
+import operator
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -24,7 +25,7 @@ from rods.console.output import RandomSeed
 from rods.console.verbs.data import write_tasks
 from rods.conversations import Persona
 from rods.errors import UserError
-from rods.tasks import HELD_OUT_SPLITS, AnyTask, OpenTask, read_tasks
+from rods.tasks import HELD_OUT_SPLITS, AnyTask, read_tasks
 
 Alike = Literal["most", "least"]
 ConversationMode = Literal["told", "asked"]
@@ -68,8 +69,7 @@ def select_tasks(
     candidates = [
         task
         for task in trained
-        for asked in [isinstance(task, OpenTask) and isinstance(task.user, Persona)]
-        if mode in (None, "asked" if asked else "told")
+        if mode in (None, "asked" if isinstance(getattr(task, "user", None), Persona) else "told")
     ]
     names = sorted({task.environment.name for task in candidates})
     if not names or len(names) < worlds:
@@ -99,28 +99,27 @@ def likeness(tasks: Sequence[AnyTask]) -> dict[str, float]:
     }
     found_in = Counter(word for text in texts.values() for word in text)
     vectors = {
-        name: {word: count * math.log(len(texts) / found_in[word]) for word, count in text.items()}
+        name: [text[word] * math.log(len(texts) / times) for word, times in found_in.items()]
         for name, text in texts.items()
     }
-    others = sorted({task.environment.name for task in tasks if task.split in HELD_OUT_SPLITS})
+    others = {task.environment.name for task in tasks if task.split in HELD_OUT_SPLITS}
     if not others:
         raise UserError(
             "no world is held out to compare with",
             where="--alike",
             remedy="generate with --held-out",
         )
-    trained = sorted({task.environment.name for task in tasks if task.split not in HELD_OUT_SPLITS})
+    trained = {task.environment.name for task in tasks if task.split not in HELD_OUT_SPLITS}
     return {
         name: round(
-            math.fsum(_cosine(vectors[name], vectors[other]) for other in others) / len(others), 12
+            math.fsum(cosine(vectors[name], vectors[other]) for other in others) / len(others), 12
         )
         for name in trained
     }
 
 
-def _cosine(vector: Mapping[str, float], other: Mapping[str, float]) -> float:
-    shared = math.fsum(weight * other[word] for word, weight in vector.items() if word in other)
-    sizes = math.fsum(weight**2 for weight in vector.values()) * math.fsum(
-        weight**2 for weight in other.values()
-    )
-    return shared / math.sqrt(sizes) if sizes else 0.0
+def cosine(vector: Sequence[float], other: Sequence[float]) -> float:
+    """0 where one of them says nothing, or they are not of one kind."""
+    lengths = math.hypot(*vector) * math.hypot(*other)
+    alike = lengths and len(vector) == len(other)
+    return math.fsum(map(operator.mul, vector, other)) / lengths if alike else 0.0

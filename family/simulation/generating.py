@@ -173,10 +173,9 @@ def brings(tool: Tool, parameter: Parameter) -> bool:
     its document has a field of that name or of that pattern, or does not say what results hold."""
     fields = values_in(tool.result or {}, keys=True)
     schema = limits(parameter)
-    patterns = {part["pattern"] for part in (schema, schema.get("items", {})) if "pattern" in part}
-    return "properties" not in fields or not {parameter.name, *patterns}.isdisjoint(
-        map(str, fields)
-    )
+    one = schema.get("items", schema)
+    names = {parameter.name, one.get("pattern", parameter.name)}
+    return "properties" not in fields or not names.isdisjoint(map(str, fields))
 
 
 def user_text(task: OpenTask) -> Text:

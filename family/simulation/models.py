@@ -59,13 +59,9 @@ class Models:
         self.line: ModelThread | None = None
 
     def put(self, question: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
-        """What `question` comes to in the line's loop. Raises UserError where there is no line."""
-        if self.line is None:
-            raise UserError(
-                "models play, and there is no line to them",
-                where="[simulation]",
-                remedy="open one around what plays (rods.buffers.run.run.Run.playing)",
-            )
+        """What `question` comes to in the line's loop, which is there around all that plays
+        (rods.buffers.run.run.Run.playing)."""
+        assert self.line is not None
         return self.line.ask(question)
 
     def answer(self, account: str, question: Question[T]) -> T:

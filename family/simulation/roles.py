@@ -8,9 +8,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
-from rods.analysis.containment import Text, stems, values_in
+from rods.analysis.containment import Text, values_in
 from rods.analysis.impostors import signs
-from rods.analysis.plausible_calls import documented
 from rods.analysis.schemas import Checker, limits
 from rods.asking import AnswerForm, Question, Schema, Unreadable, obj, one_of, read_forms
 from rods.calls import Call
@@ -19,7 +18,7 @@ from rods.conversations import RUBRIC_LEVELS
 from rods.environments.base import Result, Tool
 from rods.episode.engine import Exchange, NeedOutcome, Outcome
 from rods.family.simulation.difficulty import Levels
-from rods.family.simulation.documents import OF_ONE, ToolRepository
+from rods.family.simulation.documents import ToolRepository
 from rods.family.simulation.generating import CRITERIA, DrawnTask, Errand, brings, said, unheard
 from rods.family.simulation.ledger import ToolAnswer
 from rods.family.simulation.settings import Information
@@ -34,8 +33,6 @@ INFORMATION: Mapping[Role, tuple[Information, ...]] = {
 }
 FORMS = read_forms(Path(__file__).with_name("forms.toml"))
 MET = one_of("met", "partly", "missed")
-IN_OTHER_WORDS = 'If a value is said or known in other words, quote these in "said".'
-KIN = 5  # first letters that words of one meaning share: Lebanon, lebanese
 
 
 @frozen
@@ -102,20 +99,21 @@ def ask_for_task(
         "area": "; ".join(dict.fromkeys(areas)),
         "calls": f"{levels.calls} call{'s' if levels.calls > 1 else ''}",
         "turns": said(f"turns_{min(2, turns)}"),
-        **{name: said(f"{name}_{getattr(levels, name)}") for name in ("persona", "ambiguity")},
+        "persona": said(f"persona_{levels.persona}"),
+        "ambiguity": said(f"ambiguity_{levels.ambiguity}"),
     }
 
     def read(answer: JsonMapping) -> DrawnTask:
         calls = _calls_of(answer["calls"], tools, levels.calls)
         knows = {fact["topic"]: fact["words"] for fact in answer["knows"]}
         query = Text.of(answer["first_query"])
-        words = Text.of(" | ".join([query.folded, *chain(*knows.items())]))
+        heard = Text.of(" | ".join([query.folded, *chain(*knows.items())]))
         meant = {
             other["words"]: str(other["value"])
             for other in answer.get("said", ())
-            if words.contains_exact(other["words"])
+            if heard.contains_exact(other["words"])
         }
-        fault = _unreachable(calls, tools, query, knows, meant, levels)
+        fault = _unreachable(calls, tools, query, heard, meant, levels)
         if fault := fault or _gone(calls, repository):
             raise Unreadable(fault)
         return DrawnTask(
@@ -261,8 +259,8 @@ def _briefed(
     left out of the fields, too."""
     sections = tuple(section for section in INFORMATION[role] if section in information)
     # the wish in its details
-    facts = "\n".join(f"{name}: {fact}" for name, fact in task.knows.items())
-    knows = {"knows": facts or "(no more than the first message says)"}
+    facts = (f"{name}: {fact}" for name, fact in task.knows.items())
+    knows = {"knows": "\n".join(facts) or "(no more than the first message says)"}
     every = {
         "intent": {"intent": task.intent, **({} if role == "simulated_tool" else knows)},
         "persona": {"manner": task.manner},
@@ -284,22 +282,13 @@ def _unreachable(
     calls: Sequence[Call],
     tools: Sequence[Tool],
     query: Text,
-    knows: Mapping[str, str],
+    heard: Text,
     meant: Mapping[str, str],
     levels: Levels,
 ) -> str:
     """Why nobody can make `calls`, or why `query` is not as ambiguous as it should be; empty where
-    all is well. A value may be said in other words: `meant` has what these mean. Those of an
-    enumeration may be where nothing is said of that: then its argument is spoken of, or something
-    is known that tells no other value."""
+    all is well. `heard` is what the user says or knows, `meant` what words in it stand for."""
     by_name = {tool.name: tool for tool in tools}
-    words = " | ".join(chain(*knows.items()))
-    heard = Text.of(f"{query.folded} | {words}")
-    asked, spoken = ({word[:KIN] for word in stems(text.folded)} for text in (query, heard))
-    every = [leaf for call in calls for leaf in values_in(call.arguments)]
-    spare = [
-        fact for fact in knows.values() if not any(map(Text.of(fact).contains_any_form, every))
-    ]
     needed: list[bool] = []  # whether the query says it, of all values that it could say
     early = 1 if levels.turns and not levels.ambiguity else len(calls)  # of these calls
     faults = dict[str, None]()
@@ -309,30 +298,18 @@ def _unreachable(
             for leaf in values_in(value):
                 if isinstance(leaf, bool) or leaf == parameter.default:
                     continue
-                other = [text for text, what in meant.items() if not unheard(Text.of(what), leaf)]
+                other = [words for words, of in meant.items() if not unheard(Text.of(of), leaf)]
                 if other or not unheard(heard, leaf):
                     told = any(map(query.contains_exact, other)) or not unheard(query, leaf)
                     needed += [told] * (place < early)
-                elif documented(parameter):
-                    about, kin = ({word[:KIN] for word in stems(str(of))} for of in (name, leaf))
-                    if levels.ambiguity:
-                        needed += [not kin.isdisjoint(asked)] * (place < early)
-                    if not spoken.isdisjoint(about | kin):
-                        continue
-                    if spare:
-                        spare.pop()
-                    else:
-                        faults[f"call {place + 1} needs {leaf!r}: nobody speaks of {name}"] = None
                 elif not any(
                     name not in past.arguments and brings(by_name[past.name], parameter)
                     for past in calls[:place]
                 ):
-                    faults[
-                        f"call {place + 1} needs {leaf!r}, which is neither said nor known, and "
-                        f"no earlier call returns a {name}"
-                    ] = None
+                    what = "is neither said nor known, and no earlier call returns"
+                    faults[f"call {place + 1} needs {leaf!r}, which {what} a {name}"] = None
     if faults:
-        return f"{'; '.join(faults)}. {IN_OTHER_WORDS}"
+        return f'{"; ".join(faults)}. What is said in other words is to be quoted in "said".'
     count = sum(needed)
     if not levels.ambiguity and count < len(needed):
         return "the first message leaves something out that the calls need, and should be clear"
@@ -344,15 +321,14 @@ def _unreachable(
 
 def _gone(calls: Sequence[Call], repository: ToolRepository) -> str:
     """Which of `calls` is about a thing that an earlier one removes; empty where none is."""
-    removed = dict[tuple[str, str], int]()
+    removed = set[Any]()
     for place, call in enumerate(calls, 1):
-        if (effect := repository.tools[call.name].effect) is None or effect.does not in OF_ONE:
-            continue
-        thing = effect.entity, str(call.arguments.get(effect.key))
-        if thing in removed:
-            return f"call {place} is about the {effect.entity} that call {removed[thing]} removes"
-        if effect.does == "removes":
-            removed[thing] = place
+        if (effect := repository.tools[call.name].effect) is not None:
+            thing = effect.entity, str(call.arguments.get(effect.key))
+            if thing in removed:
+                return f"call {place} is about the {effect.entity} that an earlier call removes"
+            if effect.does == "removes":
+                removed.add(thing)
     return ""
 
 

@@ -82,7 +82,11 @@ class ByRule:
         twice = (
             f"{call} was made twice"
             for place, (call, _) in enumerate(pairs)
-            if any(_equal(call, past) for past, _ in pairs[:place])
+            if any(
+                call.name == past.name
+                and key_of(dict(call.arguments)) == key_of(dict(past.arguments))
+                for past, _ in pairs[:place]
+            )
         )
         yield "no_redundancy", next(chain(failed, twice), "")
         many = len(pairs) > len(expected) + SPARE
@@ -170,7 +174,3 @@ def _done(pairs: Made) -> Iterator[tuple[Call, Text]]:
     for place, (call, result) in enumerate(pairs):
         if result.error is None:
             yield call, _shown(pairs[:place])
-
-
-def _equal(call: Call, other: Call) -> bool:
-    return call.name == other.name and key_of(dict(call.arguments)) == key_of(dict(other.arguments))

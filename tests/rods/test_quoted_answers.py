@@ -107,7 +107,7 @@ async def checked(authors: CachedQuestioner, text: str) -> Any:
     plan = WorldPlan("Jars.", {}, (), (tool,))
     source = f'def fill(world):\n    """{text}"""\n    return {{}}\n'
     world = BuiltWorld(WorldProgram(plan, "class World: ...", {"fill": source}), ())
-    tried = assessing._Tried(Call("fill", {}), {}, "{}", "", {})
+    tried = assessing.Round(Call("fill", {}), {}, {}, "{}")
     (judged,) = await assessing._judged(authors, world, [tried], 0)
     return judged.wrong != ""
 

@@ -7,8 +7,10 @@ not be read, is no round; one that raised is wrong.
 """
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from rods.asking import AnswerForm, Question, Unanswered, one_of, together
@@ -27,8 +29,8 @@ WANTED = (
     "one that ought to succeed",
     "one that ought to be refused, though its arguments have the right types",
 )
-VERDICT = one_of("right", "wrong")
-WHY = {"type": "string", "maxLength": 300}
+# of each call, with its number behind the name
+SAID = {"why": {"type": "string", "maxLength": 300}, "verdict": one_of("right", "wrong")}
 RECENT = 8  # calls that the tester is reminded of
 SHOWN_TO_WRITER = 1_500  # characters of a state
 SHOWN = 6_000  # characters of a state, a result or a change
@@ -37,11 +39,14 @@ CALL_TOKENS = 128  # of each call beside the first that one answer gives, or jud
 
 @frozen
 class Round:
-    """A call in the state `before` it, and what was wrong, "" where nothing was."""
+    """A call with the states `before` and `after` it and its result, as the checker sees it, and
+    what was wrong, "" where nothing was."""
 
     call: Call
     before: JsonObject
-    wrong: str
+    after: JsonObject
+    result: str
+    wrong: str = ""
 
 
 async def assess(
@@ -50,12 +55,10 @@ async def assess(
     """Plays the rounds of the assessment in the states of `world`, at the same time. Raises Dropped
     where half of all rounds could not be judged; EndpointError, BudgetSpent."""
     settings = authors.settings.writing
-    chains = len(world.states)
-    shares = [settings.rounds // chains + (at < settings.rounds % chains) for at in range(chains)]
+    chains = range(len(world.states))
     played = [
-        _chain(authors, world, environment, at, rounds)
-        for at, rounds in enumerate(shares)
-        if rounds
+        _chain(authors, world, environment, at, len(range(at, settings.rounds, len(chains))))
+        for at in chains
     ]
     judged = [verdict for chain in await together(played) for verdict in chain]
     if len(judged) < settings.rounds:
@@ -66,12 +69,12 @@ async def assess(
 
 def problems_of(rounds: Sequence[Round]) -> dict[str, str]:
     """What was wrong, a line a round, by tool."""
-    problems = dict[str, str]()
+    problems = defaultdict[str, str](str)
     for played in rounds:
         if played.wrong:
             state = excerpt(compact(played.before), SHOWN_TO_WRITER)
             line = f"- assessment: {played.call}: {played.wrong}\n  in the state {state}\n"
-            problems[played.call.name] = problems.get(played.call.name, "") + line
+            problems[played.call.name] += line
     return problems
 
 
@@ -80,24 +83,13 @@ async def played_again(
 ) -> list[Round]:
     """The rounds, those that were wrong played and judged once more in the corrected `world`; one
     that cannot be judged stays wrong. Raises EndpointError, BudgetSpent."""
-
-    def tried(wrong: Round) -> _Tried | None:
-        try:
-            return _tried(environment.reset(wrong.before), wrong.call, wrong.before)
-        except (ValueError, BrokenEnvironment):
-            return None
-
     again = list(rounds)
-    places = [place for place, each in enumerate(rounds) if each.wrong]
-    played = [(place, await asyncio.to_thread(tried, rounds[place])) for place in places]
-    known = [(place, each) for place, each in played if each is not None]
-    at_once = authors.settings.writing.rounds_at_once
-    for first in range(0, len(known), at_once):
-        part = known[first : first + at_once]
-        with suppress(Unanswered):
-            judged = await _judged(authors, world, [each for _, each in part], 0)
-            for (place, _), verdict in zip(part, judged, strict=True):
-                again[place] = verdict
+    for place, each in enumerate(rounds):
+        if each.wrong:
+            with suppress(Unanswered, ValueError, BrokenEnvironment):
+                instance = await asyncio.to_thread(environment.reset, each.before)
+                played = await asyncio.to_thread(_tried, instance, each.call, each.before)
+                (again[place],) = await _judged(authors, world, [played], 0)
     return again
 
 
@@ -105,7 +97,7 @@ def hold(rounds: Sequence[Round], threshold: float) -> None:
     """Raises Dropped where the share of right rounds is under the threshold."""
     wrong = [f"{played.call}: {played.wrong}" for played in rounds if played.wrong]
     right = len(rounds) - len(wrong)
-    if rounds and right / len(rounds) < threshold:
+    if right < threshold * len(rounds):
         why = f"{right} of {len(rounds)} rounds were right, {threshold:g} are wanted"
         raise Dropped("world", ["assessment"], [why, *wrong][:6])
 
@@ -136,14 +128,10 @@ async def _chain(
             "recent": "\n".join(recent[-RECENT:]) or "(none yet)",
             "wanted": "\n".join(f"{at}. {rng.choice(WANTED)}" for at in range(1, count + 1)),
         }
-        question = Question(
-            "world_tester",
-            fields,
-            AnswerForm({"calls": calls_schema(tools, count)}),
-            read_calls,
-            parts=CALL_TOKENS * (count - 1),
-        )
-        played = list[_Tried]()
+        form = AnswerForm({"calls": calls_schema(tools, count)})
+        more = CALL_TOKENS * (count - 1)
+        question = Question("world_tester", fields, form, read_calls, parts=more)
+        played = list[Round]()
         try:
             for call in await authors.ask(question, plan.topic, place):
                 try:
@@ -152,7 +140,7 @@ async def _chain(
                     instance = await asyncio.to_thread(environment.reset, now)
                     continue
                 played.append(tried)
-                if tried.raised:
+                if tried.wrong:
                     instance = await asyncio.to_thread(environment.reset, now)
                 else:
                     recent.append(f"{compact(call.as_json())} → {excerpt(tried.result, 300)}")
@@ -164,48 +152,33 @@ async def _chain(
 
 
 async def _judged(
-    authors: CachedQuestioner, world: BuiltWorld, played: Sequence["_Tried"], number: int
+    authors: CachedQuestioner, world: BuiltWorld, played: Sequence[Round], number: int
 ) -> list[Round]:
-    """What the checker says of calls; of those that raised nobody is asked. Raises Unanswered,
-    EndpointError, BudgetSpent."""
+    """The rounds with what the checker says of them; what raised is wrong whatever it says. Raises
+    Unanswered, EndpointError, BudgetSpent."""
+    if not played:
+        return []
     program = world.program
-    unsure = [tried for tried in played if not tried.raised]
-    opinions = list[str]()
-    if unsure:
-        numbers = range(1, len(unsure) + 1)
-        form = {
-            field: schema
-            for at in numbers
-            for field, schema in ((f"why_{at}", WHY), (f"verdict_{at}", VERDICT))
-        }
-        sources = dict.fromkeys(program.tools[tried.call.name] for tried in unsure)
-        evidence = {
-            "documentation": program.plan.documentation,
-            "source": "\n\n".join((program.state, *sources)),
-            "calls": "\n\n".join(_shown(unsure)),
-            "tags": "\n".join(
-                f"<why_{at}></why_{at}><verdict_{at}></verdict_{at}>" for at in numbers
-            ),
-            "names": ", ".join(f'"{field}"' for field in form),
-        }
-        asked = Question(
-            "world_checker",
-            evidence,
-            AnswerForm(form),
-            dict,
-            parts=CALL_TOKENS * (len(unsure) - 1),
-            judges=True,
-        )
-        answer = await authors.ask(asked, program.plan.topic, number)
-        opinions = [
-            "" if answer[f"verdict_{at}"] == "right" else answer[f"why_{at}"] or "wrong"
-            for at in numbers
-        ]
-    left = iter(opinions)
-    return [Round(tried.call, tried.before, tried.raised or next(left)) for tried in played]
+    sources = dict.fromkeys(program.tools[each.call.name] for each in played)
+    evidence = {
+        "documentation": program.plan.documentation,
+        "source": "\n\n".join((program.classes, *sources)),
+        "calls": "\n\n".join(_shown(played)),
+    }
+    numbers = range(1, len(played) + 1)
+    form = AnswerForm({f"{part}_{at}": SAID[part] for at in numbers for part in SAID})
+    more = CALL_TOKENS * (len(played) - 1)
+    asked = Question("world_checker", evidence, form, dict, parts=more, judges=True)
+    answer = await authors.ask(asked, program.plan.topic, number)
+    return [
+        replace(each, wrong=answer[f"why_{at}"] or "wrong")
+        if not each.wrong and answer[f"verdict_{at}"] == "wrong"
+        else each
+        for at, each in zip(numbers, played, strict=True)
+    ]
 
 
-def _shown(played: Sequence["_Tried"]) -> Iterator[str]:
+def _shown(played: Sequence[Round]) -> Iterator[str]:
     """Calls as the checker sees them, each with the state before it; a state that the call before
     has left stands there as what that has changed."""
     left: JsonObject | None = None
@@ -221,28 +194,17 @@ def _shown(played: Sequence["_Tried"]) -> Iterator[str]:
         )
 
 
-@frozen
-class _Tried:
-    """A call in the state `before` it, and what it gave, as the checker sees it; what the world
-    `raised`, "" where it answered; and the state after it."""
-
-    call: Call
-    before: JsonObject
-    result: str
-    raised: str
-    after: JsonObject
-
-
-def _tried(instance: Instance, call: Call, before: JsonObject) -> _Tried:
+def _tried(instance: Instance, call: Call, before: JsonObject) -> Round:
     """Makes a call. Raises InfrastructureError where it was not carried out."""
     try:
         result = carried_out(instance, call)
     except InfrastructureError as error:
         if isinstance(error.__cause__, RuntimeError) and not isinstance(error.__cause__, Overrun):
-            return _Tried(call, before, "", f"raised {str(error.__cause__)[:300]}", before)
+            what = f"raised {str(error.__cause__)[:300]}"
+            return Round(call, before, before, what, what)
         raise
     shown = excerpt(f"refused: {result.text}" if result.error else result.text, SHOWN)
-    return _Tried(call, before, shown, "", instance.snapshot())
+    return Round(call, before, instance.snapshot(), shown)
 
 
 def changes(before: Any, after: Any, place: str = "") -> Iterator[str]:

@@ -37,6 +37,7 @@ from rods.family.environments.programs import (
 )
 from rods.family.environments.written.record import FORMS, CachedQuestioner
 from rods.syntax import parse
+from rods.transcripts import one_line
 from rods.worlds.checking import CheckReport, Fault
 
 STATES = 2  # in which a world is controlled, beside the empty one
@@ -46,6 +47,8 @@ NAMES_TAKEN = {"environment", *(name for names in ALLOWED.values() for name in n
 VARIED = 60  # states of each example of a broken rule that the rules are tried on
 TOOL_TOKENS = 512  # of each tool beside the first that one answer holds
 SHOWN = 8  # faults that a model is told at a time
+# of a class, or beside one: nothing that a state is written with
+FUNCTION = re.compile(r"^( *)(?:@\w+\n\1)?def .*\n(?:\1[ )].*\n|\n)*", re.MULTILINE)
 
 
 class Dropped(Exception):
@@ -135,7 +138,7 @@ async def write_state(
 
     fields = {
         "documentation": program.plan.documentation,
-        "state": program.classes,
+        "state": FUNCTION.sub("", program.classes),
         "number": str(number),
     }
     question = Question(
@@ -270,9 +273,7 @@ async def _plan(authors: CachedQuestioner, topic: str) -> WorldPlan:
         if len({tool.reads for tool in tools}) < 2:
             raise Unreadable("some tools are to read only, and some to change something")
         tables = {table["name"]: table["about"] for table in answer["tables"]}
-        return WorldPlan(
-            topic, tables, tuple(" ".join(rule.split()) for rule in answer["rules"]), tools
-        )
+        return WorldPlan(topic, tables, tuple(map(one_line, answer["rules"])), tools)
 
     fields = {"topic": topic, "fewest": str(writing.fewest_tools), "most": str(writing.most_tools)}
     return await authors.ask(Question("world_plan", fields, form, read), topic)
@@ -287,8 +288,8 @@ def _planned_tool(answer: JsonMapping) -> PlannedTool:
     takes = dict[str, str]()
     for parameter in answer["takes"]:
         called = _renamed(parameter["name"], {"world"}, before=noun)
-        takes[f"{called}_" if called in takes else called] = " ".join(parameter["about"].split())
-    return PlannedTool(name, group, answer["reads"], " ".join(answer["about"].split()), takes)
+        takes[f"{called}_" if called in takes else called] = one_line(parameter["about"])
+    return PlannedTool(name, group, answer["reads"], one_line(answer["about"]), takes)
 
 
 def _renamed(name: str, others: Collection[str], before: str = "", after: str = "") -> str:
@@ -354,10 +355,9 @@ def _read_broken(answer: JsonMapping, rules: int) -> list[JsonObject]:
     """The examples of states that break a rule, at least one of each."""
     broken: list[JsonObject] = list(answer["broken"])
     numbers = {example["rule"] for example in broken}
-    if missing := sorted(set(range(1, rules + 1)) - numbers):
-        raise Unreadable(f"rules: no example breaks rule {missing[0]}")
-    if beyond := sorted(numbers - set(range(1, rules + 1))):
-        raise Unreadable(f"rules: there is no rule {beyond[0]}")
+    for number in sorted(numbers ^ {*range(1, rules + 1)}):
+        what = "there is no rule" if number in numbers else "no example breaks rule"
+        raise Unreadable(f"rules: {what} {number}")
     return broken
 
 

@@ -95,12 +95,21 @@ async def done_scenario(
         environment = await asyncio.to_thread(load, whole)
         return await find_witness(authors, program, environment, scenario, last=last)
 
-    scenario = await write_scenario(authors, program, load, number, state)
     try:
-        return await witnessed(scenario, last=False)
-    except NearMiss as miss:
-        scenario = await with_other_checks(authors, program, scenario, miss, load)
-        return await witnessed(scenario, last=True)
+        scenario = await write_scenario(authors, program, load, number, state)
+        try:
+            return await witnessed(scenario, last=False)
+        except NearMiss as miss:
+            told = "\n".join(f"- {detail}" for detail in miss.details[: building.SHOWN])
+            code = "\n\n".join({**scenario.checks, **scenario.guards}.values())
+            checks, guards = await _checklist(
+                authors, program, number, scenario.state, scenario.task, load, told, code
+            )
+            scenario = replace(scenario, checks=checks, guards=guards)
+            return await witnessed(scenario, last=True)
+    except Unanswered as unanswered:
+        control = building.control_of(unanswered)
+        raise building.Dropped("scenario", [control], [unanswered.why]) from None
 
 
 async def write_scenario(
@@ -110,26 +119,21 @@ async def write_scenario(
     number: int,
     state: JsonMapping | None = None,
 ) -> WrittenScenario:
-    """State (unless there is one), task and checklist of scenario `number`. Raises Dropped,
+    """State (unless there is one), task and checklist of scenario `number`. Raises Unanswered,
     EndpointError, BudgetSpent."""
     topic = program.plan.topic
-
-    try:
-        environment = await asyncio.to_thread(load, program)
-        if state is None:
-            state = await building.write_state(authors, program, environment, number + 1)
-        fields = {
-            "documentation": program.plan.documentation,
-            "state": compact(state),
-            "tools": documents(environment.tools().values()),
-        }
-        answer = await authors.ask(
-            Question("scenario_task", fields, FORMS["scenario_task"], dict), topic
-        )
-        task = answer["task"].strip()
-        checks, guards = await _checklist(authors, program, number, state, task, load)
-    except Unanswered as unanswered:
-        raise _dropped(unanswered) from None
+    environment = await asyncio.to_thread(load, program)
+    if state is None:
+        state = await building.write_state(authors, program, environment, number + 1)
+    fields = {
+        "documentation": program.plan.documentation,
+        "state": compact(state),
+        "tools": documents(environment.tools().values()),
+    }
+    asked = Question("scenario_task", fields, FORMS["scenario_task"], dict)
+    answer = await authors.ask(asked, topic)
+    task = answer["task"].strip()
+    checks, guards = await _checklist(authors, program, number, state, task, load)
     authors.tell(topic, f"scenario {number + 1}: state, task and {len(checks)} checks written")
     return WrittenScenario(
         number=number,
@@ -145,32 +149,6 @@ async def write_scenario(
         checks=checks,
         guards=guards,
     )
-
-
-async def with_other_checks(
-    authors: CachedQuestioner,
-    program: WorldProgram,
-    scenario: WrittenScenario,
-    miss: NearMiss,
-    load: Load,
-) -> WrittenScenario:
-    """The scenario with checklist and checks written anew by whoever is told what they let pass.
-    Raises Dropped, EndpointError, BudgetSpent."""
-    told = "\n".join(f"- {detail}" for detail in miss.details[: building.SHOWN])
-    code = "\n\n".join({**scenario.checks, **scenario.guards}.values())
-    number = scenario.number
-    state = scenario.state
-    try:
-        checks, guards = await _checklist(
-            authors, program, number, state, scenario.task, load, told, code
-        )
-    except Unanswered as unanswered:
-        raise _dropped(unanswered) from None
-    return replace(scenario, checks=checks, guards=guards)
-
-
-def _dropped(unanswered: Unanswered) -> building.Dropped:
-    return building.Dropped("scenario", [building.control_of(unanswered)], [unanswered.why])
 
 
 async def _checklist(
@@ -228,7 +206,7 @@ def _check(called: str, source: str, name: str, before: str) -> str:
     if not condition or not (body := function.body[1:]):
         what = "say in its docstring what has to be true, and answer whether it is"
         raise Unreadable(f"signature: {what}: {source[:200]}")
-    about = ast.Expr(ast.Constant(" ".join(condition.split())))
+    about = ast.Expr(ast.Constant(one_line(condition)))
     # What it imports stands in the function: the checks of all scenarios share one file.
     function.name = name
     function.body = [about, *imports, *body]

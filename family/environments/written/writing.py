@@ -2,8 +2,6 @@
 builds, assesses, fills with scenarios, keeps what passed, and records what was dropped and why."""
 
 import asyncio
-import math
-import operator
 import tempfile
 import threading
 from collections import Counter
@@ -11,7 +9,7 @@ from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from rods.asking import Question, Unanswered, Unreadable, together
+from rods.asking import Question, Unanswered, together
 from rods.canonical import JsonObject, content_id, frozen
 from rods.config import Sandbox
 from rods.daemon.authors.llm.showing import excerpt
@@ -20,6 +18,7 @@ from rods.environments.base import Environment
 from rods.environments.loading import Environments
 from rods.family.environments.procedural.scenarios import CONFINED, Mode
 from rods.family.environments.programs import WorldProgram, placed
+from rods.family.environments.world_selection import cosine
 from rods.family.environments.written.assessing import (
     Round,
     assess,
@@ -37,6 +36,7 @@ from rods.family.environments.written.scenarios import (
 )
 from rods.llm import Client, Request, RequestRefused
 from rods.tasks import AnyTask, OpenTask, Split
+from rods.transcripts import one_line
 
 
 @frozen
@@ -48,7 +48,7 @@ class WorldRequest:
     sandbox: Sandbox = CONFINED
 
 
-@dataclass(slots=True)
+@dataclass
 class WrittenWorld:
     """One topic: the world's `name`, "" where it was dropped (`reasons`), its tasks, and how many
     scenarios were dropped for what."""
@@ -60,17 +60,17 @@ class WrittenWorld:
     tasks: list[OpenTask] = field(default_factory=list)
     dropped: Counter[str] = field(default_factory=Counter)
 
+    def __str__(self) -> str:
+        name = self.name or f"dropped: {', '.join(self.reasons)}"
+        return f"{name}, {len(self.tasks)} tasks"
+
 
 async def find_topics(
     authors: CachedQuestioner, texts: Sequence[str], *, are_tasks: bool, embedder: Client
 ) -> list[str]:
     """Topics of worlds: `texts` themselves, or the domains of the tasks that they are; each once.
     `embedder` is asked for embeddings."""
-    topics = (
-        await infer_topics(authors, texts)
-        if are_tasks
-        else [" ".join(text.split()) for text in texts]
-    )
+    topics = await infer_topics(authors, texts) if are_tasks else list(map(one_line, texts))
     embeddings = await embed(embedder, topics) if len(topics) > 1 else None
     unlike = []
     for topic, same in distinct(topics, embeddings, authors.settings.writing.alike):
@@ -202,17 +202,11 @@ async def write_world(
     except Dropped as given_up:
         written.reasons = given_up.reasons
         record(given_up)
-    name = written.name or f"dropped: {', '.join(written.reasons)}"
-    authors.tell(topic, f"{name}, {len(written.tasks)} tasks")
+    authors.tell(topic, str(written))
     authors.record.append(
         "finished",
         key=key,
-        topic=topic,
-        name=written.name,
-        reasons=list(written.reasons),
-        facts=written.facts,
-        dropped=dict(written.dropped),
-        tasks=[task.as_json() for task in written.tasks],
+        **{**vars(written), "tasks": [task.as_json() for task in written.tasks]},
     )
     return written
 
@@ -235,19 +229,24 @@ async def infer_topics(authors: CachedQuestioner, texts: Sequence[str]) -> list[
         about = f"text {number}"
         fields = {"task": excerpt(text, SHOWN)}
         try:
-            forms = FORMS["topic_filter"], FORMS["topic_inference"]
             if await authors.ask(
                 Question(
                     "topic_filter",
                     fields,
-                    forms[0],
+                    FORMS["topic_filter"],
                     lambda answer: answer["stateful"] == "yes",
                     judges=True,
                 ),
                 about,
             ):
                 return await authors.ask(
-                    Question("topic_inference", fields, forms[1], _description), about
+                    Question(
+                        "topic_inference",
+                        fields,
+                        FORMS["topic_inference"],
+                        lambda answer: one_line(answer["description"]),
+                    ),
+                    about,
                 )
             why = "not_stateful"
         except Unanswered as unanswered:
@@ -282,7 +281,7 @@ def distinct(
     def repeats(number: int, at: int) -> bool:
         if embeddings is None:
             return topics[at].casefold() == topics[number].casefold()
-        return _cosine(embeddings[at], embeddings[number]) >= alike
+        return cosine(embeddings[at], embeddings[number]) >= alike
 
     for number, topic in enumerate(topics):
         same = next((topics[at] for at in firsts if repeats(number, at)), "")
@@ -290,18 +289,3 @@ def distinct(
             firsts.append(number)
         pairs.append((topic, same))
     return pairs
-
-
-def _description(answer: dict[str, str]) -> str:
-    if not (text := " ".join(answer["description"].split())):
-        raise Unreadable("description is blank")
-    return text
-
-
-def _cosine(vector: Embedding, other: Embedding) -> float:
-    lengths = math.hypot(*vector) * math.hypot(*other)
-    return (
-        math.fsum(map(operator.mul, vector, other)) / lengths
-        if lengths and len(vector) == len(other)
-        else 0.0
-    )

@@ -53,7 +53,8 @@ def agents(request: Mapping[str, Any], right: int, unread: int = 0) -> str:
     for number, shown in enumerate(asked.fields["calls"].split("\nThe call: ")[1:], 1):
         judged["right"] += 1
         changed = "plums" in shown.partition("\n")[0]
-        assert ("jars.plums: " in shown) is changed is not ("came back: refused" in shown)
+        failed = "came back: refused" in shown or "came back: raised" in shown
+        assert ("jars.plums: " in shown) is changed is not failed
         verdict = "right" if judged["right"] <= right else "wrong"
         verdicts |= {f"why_{number}": f"verdict {judged['right']}", f"verdict_{number}": verdict}
     return written(verdicts, constrained=constrained)

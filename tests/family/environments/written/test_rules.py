@@ -128,7 +128,8 @@ def test_a_world_s_file_refuses_states_and_calls_that_break_its_rules(tmp_path: 
 @pytest.mark.needs("sandbox")
 async def test_a_wrong_round_is_told_to_the_tool_s_writer_and_played_again(tmp_path: Path) -> None:
     call = Call("fill", {"jar": "plums", "more": 2})
-    rounds = [Round(call, START, "the jar is not filled"), Round(call, START, "")]
+    wrong = "the jar is not filled"
+    rounds = [Round(call, START, START, "9", wrong), Round(call, START, START, "9")]
     (problem,) = problems_of(rounds).values()
     assert "fill(jar='plums', more=2): the jar is not filled" in problem and '"plums":7' in problem
     plan = WorldPlan("Jars.", {}, ("A jar holds at most 90.",), ())
@@ -139,7 +140,7 @@ async def test_a_wrong_round_is_told_to_the_tool_s_writer_and_played_again(tmp_p
     class Checks:
         async def ask(self, question: Question[Any], about: str, number: int = 0) -> Any:
             judged.append(question)
-            return question.read({"verdict": "right"})
+            return question.read({"why_1": "so", "verdict_1": "right"})
 
     with Environments(SANDBOX) as environments:
         environment = environments.load(f"{tmp_path}/{addressed.keep(source, tmp_path)}")
@@ -147,8 +148,8 @@ async def test_a_wrong_round_is_told_to_the_tool_s_writer_and_played_again(tmp_p
         again = await played_again(cast(Any, Checks()), world, environment, rounds)
     assert [played.wrong for played in again] == ["", ""]
     (asked,) = judged
-    assert asked.fields["before"] == '{"jars":{"plums":7,"pears":3,"figs":1}}'
-    assert asked.fields["changes"] == "jars.plums: 7 → 9"
+    assert asked.fields["calls"].startswith('1. The state before: {"jars":{"plums":7,')
+    assert asked.fields["calls"].endswith("What has changed in the state: jars.plums: 7 → 9")
     with pytest.raises(Dropped, match="assessment"):
         hold(rounds, 0.85)
     hold(again, 0.85)
