@@ -6,7 +6,8 @@ reached, or in the one in which an entry of some table is named the most. Half o
 one tool. Arguments are what stands in the state right before the call, rather what the same tool
 has taken before than what it has refused, and one entry more often than any other, so that changes
 meet in it. Now and then a text comes in other case, a number one more or less, a key with another
-number."""
+number. The last third of the walks give as many new values as a tool takes: what is added under
+known keys is refused, and what begins with few entries stays far from its limits."""
 
 import random
 import re
@@ -29,6 +30,7 @@ READS = 0.3  # weight of a tool that only reads
 # shares of arguments that are something else than what stands in the state, and a little other
 ELSE = {True: 0.04, False: 0.4}  # by whether the text has a pattern: is a key, as a rule
 OTHER = 0.1
+NEW = 0.7  # of all arguments that may be, at most
 PINNED = 0.7  # share of those that are the entry in which changes are to meet
 MOST = 0.6  # share of walks in which that is the one that most others name
 AKIN = 0.3  # share of those that stand in the state under any name
@@ -54,7 +56,9 @@ def walks(probe: Probe, state: JsonMapping | None, random_seed: int) -> list[Wal
     reached = deque[tuple[Counter[str], JsonMapping | None]]([(Counter(), state)], KEPT)
     succeeded = Counter[str]()
     walked = list[Walk]()
-    for number in range((WALKS if state else WALKS // 3) if makers else 0):
+    many = (WALKS if state else WALKS // 3) if makers else 0
+    for number in range(many + many // 2):
+        drawing.adapts = number >= many
         purpose = makers[number % len(makers)]
         table = drawing.table(purpose, reached[-1][1] or {})
         fullest = max(reached, key=lambda pair: pair[0][table])
@@ -91,15 +95,21 @@ def _named(state: JsonMapping) -> Counter[str]:
     return Counter({name: max(map(times.__getitem__, table), default=0) for name, table in tables})
 
 
+def _odds(ill: int, well: int) -> float:
+    return (1 + 2 * well) / (1 + ill)
+
+
 class Drawing:
     """Draws the arguments of calls."""
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
         self.sampler = Sampler(rng)
-        # by tool, parameter and value: how often it was part of what succeeded, and was refused
+        # by tool, parameter and value, or whether it was known: how often it was part of what was
+        # refused, and succeeded
         self.taken: defaultdict[tuple[str, str, Any], list[int]] = defaultdict(lambda: [0, 0])
         self.checkers: dict[tuple[str, str], Checker] = {}
+        self.adapts = False  # whether what was taken says how often a value is a new one
         self.there: list[tuple[str, Any]] = []
         self.pinned = ""
 
@@ -134,7 +144,9 @@ class Drawing:
         return Call(tool.name, {each.name: self._value(tool.name, each) for each in names})
 
     def heard(self, call: Call, succeeded: bool) -> None:
+        known = [value for _, value in self.there]
         for name, value in call.arguments.items():
+            self.taken[call.name, name, (value in known,)][succeeded] += 1
             if isinstance(value, (str, int)):
                 self.taken[call.name, name, value][succeeded] += 1
 
@@ -149,15 +161,19 @@ class Drawing:
         checker = self._checker(tool, parameter)
         schema = limits(parameter)
         fitting = [(field, value) for field, value in self.there if checker.fits(value)]
-        if "enum" in schema or not fitting or self.rng.random() < ELSE["pattern" in schema]:
+        share = ELSE["pattern" in schema]
+        if self.adapts:
+            new, known = (_odds(*self.taken[tool, name, (each,)]) for each in (False, True))
+            share = min(share * new / (share * new + (1 - share) * known), NEW)
+        if "enum" in schema or not fitting or self.rng.random() < share:
             return self.sampler.value(name, schema)
         related = [value for field, value in fitting if akin(field, name)]
         every = "pattern" in schema or not related or self.rng.random() < AKIN
         values = [*dict.fromkeys([value for _, value in fitting] if every else related)]
         if self.pinned in values and self.rng.random() < PINNED:
             return self.pinned
-        taken = (self.taken[tool, name, value] for value in values)
-        (value,) = self.rng.choices(values, [(1 + 2 * well) / (1 + ill) for ill, well in taken])
+        odds = [_odds(*self.taken[tool, name, value]) for value in values]
+        (value,) = self.rng.choices(values, odds)
         if self.rng.random() >= OTHER:
             return value
         if isinstance(value, int):

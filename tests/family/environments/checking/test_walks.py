@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,12 @@ from typing import Any
 import pytest
 
 from bench.fixtures.planted_rules import planted, written
+from rods.calls import Call
 from rods.config import Sandbox
 from rods.environments import addressed
-from rods.environments.base import Environment
+from rods.environments.base import Environment, Parameter, Tool
 from rods.environments.loading import Environments
-from rods.family.environments.checking.walks import Walk, walks
+from rods.family.environments.checking.walks import Drawing, Walk, walks
 from rods.family.environments.checking.worlds import _elsewhere, _lasting, program_faults
 from rods.family.environments.procedural.skeletons import draw_skeleton, draw_state
 from rods.family.environments.programs import WorldProgram, placed
@@ -151,3 +153,21 @@ def test_an_imported_function_is_not_changed_and_no_running_one_is_left(
 ) -> None:
     (fault, *_) = program_faults(spoilt((FILL, f"{FILL}    {line}\n")), "world.py")
     assert fault.control == control
+
+
+def test_later_walks_give_new_keys_where_known_ones_are_refused() -> None:
+    key = Parameter("jar", {"type": "string", "pattern": "^j[0-9]{3}$"}, "A jar.", True, None)
+    tool = Tool("add", "Jars", "Adds a jar.", (key,))
+
+    def new(adapts: bool) -> int:
+        """Of 200 calls, after twenty with known keys were refused."""
+        drawing = Drawing(random.Random(3))
+        drawing.see({"jars": {"j001": {}, "j002": {}}})
+        for _ in range(10):
+            drawing.heard(Call("add", {"jar": "j001"}), succeeded=False)
+            drawing.heard(Call("add", {"jar": "j002"}), succeeded=False)
+        drawing.adapts = adapts
+        jars = [drawing.call(tool).arguments["jar"] for _ in range(200)]
+        return sum(jar not in ("j001", "j002") for jar in jars)
+
+    assert new(adapts=False) < 40 < 80 < new(adapts=True)
