@@ -429,12 +429,14 @@ async def _solved(
     earlier: str,
 ) -> _Way:
     """One attempt, which ends when all checks hold; of `earlier` ones it is told the calls. A call
-    that names a key which neither the task nor a result has shown is not made."""
+    that names a key which neither the task nor a result has shown is not made. Of the world's
+    documentation it sees the rules, since its questions are many and the tools tell the rest."""
     instance = await asyncio.to_thread(environment.reset, dict(scenario.state))
     tools = environment.tools()
     form = AnswerForm({"calls": calls_schema(tools, AT_ONCE), "then": one_of(GO_ON, FINISH)})
+    plan = program.plan
     fields = {
-        "documentation": program.plan.documentation,
+        "documentation": "\n".join((plan.topic, *(f"- {rule}" for rule in plan.rules))),
         "tools": documents(tools.values()),
         "task": scenario.task,
         "earlier": earlier,
@@ -443,7 +445,7 @@ async def _solved(
     calls = list[Call]()
     results = list[Result]()
     history = list[str]()
-    heard = Text.of("\n".join(fields[name] for name in ("task", "documentation", "tools")))
+    heard = Text.of("\n".join((scenario.task, plan.documentation, fields["tools"])))
     shown = set[Any]()
 
     def read(answer: JsonMapping) -> tuple[list[Call], bool]:
