@@ -39,6 +39,7 @@ TURN = re.compile(r"^Turn (\d+):\n?", re.MULTILINE)
 MUST_SAY = re.compile(r"^must say: (.*)$", re.MULTILINE)
 NEVER_SAY = re.compile(r"^never say: (.*)$", re.MULTILINE)
 REFER_TO = re.compile(r"^refer to: (.*)$", re.MULTILINE)
+OWN_WORDS = re.compile(r"^in words of your own: (.*)$", re.MULTILINE)
 SENTENCES = re.compile(r"(?<=[.!?]) (?=Please |What matters here )")
 LISTING = "What matters here is "
 
@@ -53,8 +54,7 @@ def plan(asked: Asked) -> Answer:
     """Any of the functions that may stand in a place, rather one that its world takes now and none
     twice, if others than the seed's are left then. What another place feeds takes what that one's
     name speaks of, if some draw of many has it so. Calls of a turn may be taken together."""
-    with_story = asked.schema is None or "narrative" in asked.schema["properties"]
-    answer: Answer = {"narrative": STORY} if with_story else {}
+    answer = _told(asked, "narrative")
     takes = {
         name: set(json.loads(arguments))
         for name, arguments in ARGUMENTS.findall(asked.fields["schemas"])
@@ -95,6 +95,12 @@ def plan(asked: Asked) -> Answer:
     return answer | turns
 
 
+def _told(asked: Asked, name: str) -> Answer:
+    """The story, where the answer has room for it."""
+    wanted = asked.schema is None or name in asked.schema["properties"]
+    return {name: STORY} if wanted else {}
+
+
 def values(asked: Asked) -> Answer:
     """Any of the values that a line offers, or one that its schema allows."""
     chosen = {}
@@ -108,7 +114,7 @@ def values(asked: Asked) -> Answer:
             if offered
             else Sampler(asked.chance).value(argument, may["any"])
         )
-    return {"values": chosen}
+    return {**_told(asked, "story"), "values": chosen}
 
 
 def world(asked: Asked) -> Answer:
@@ -145,8 +151,12 @@ def _request(asked: Asked, part: str) -> str:
     calls: list[Shown] = [
         json.loads(line) for line in part.splitlines() if line.startswith('{"call"')
     ]
-    values, hidden, pointed = (_listed(line, part) for line in (MUST_SAY, NEVER_SAY, REFER_TO))
+    lines = (MUST_SAY, NEVER_SAY, REFER_TO, OWN_WORDS)
+    values, hidden, pointed, free = (_listed(line, part) for line in lines)
     does = dict(PURPOSE.findall(asked.question))
+    arguments = [str(value) for call in calls for value in call["arguments"].values()]
+    values += [value for value in free if str(value) in arguments and value not in hidden]
+    pointed += [words for words in free if str(words).startswith("the ")]
     sentences = list[str]()
     for call in calls:
         names_by_value = {str(value): name for name, value in call["arguments"].items()}

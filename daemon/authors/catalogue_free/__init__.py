@@ -289,7 +289,10 @@ def padded(
     maps = [
         (path, value)
         for path, value in walk(state)
-        if isinstance(value, Mapping) and "*" not in path
+        if isinstance(value, Mapping)
+        and "*" not in path
+        # where "driver" is "locked", "driver_2" is nothing that anybody believes
+        and not all(isinstance(entry, str) and key.isalpha() for key, entry in value.items())
     ]
     filled = 0
     for path, _ in sorted(maps, key=lambda held: -len(held[1]))[:PADDABLE]:

@@ -28,7 +28,7 @@ from rods.daemon.authors.catalogue_free import is_single_tool, linking, takes_fr
 from rods.daemon.authors.catalogue_free.probing import Prober
 from rods.daemon.authors.llm import showing
 from rods.daemon.authors.llm.forming import check_form
-from rods.daemon.authors.llm.questions import Context, Key
+from rods.daemon.authors.llm.questions import NARRATIVE, Context, Key
 from rods.daemon.authors.state_shapes import State, contents
 from rods.environments.base import Tools
 
@@ -172,6 +172,7 @@ class ValueChooser:
     place: tuple[int, int] = (-1, -1)  # of the last choice
     # what chance has put into the world as new, and for which blank
     drafts: dict[str, Key] = field(default_factory=dict)
+    given: list[tuple[str, Any]] = field(default_factory=list)  # answers, with their domains
     stand_in: Chooser = field(init=False)
 
     def __post_init__(self) -> None:
@@ -188,13 +189,13 @@ class ValueChooser:
             return blank.values[0]
         if key in self.answers.values:
             answer = self.answers.values[key]
-            if (taken := _taken(blank, answer)) is not None:
+            taken = _taken(blank, answer)
+            named = any(other != choice.domain and answer == said for other, said in self.given)
+            if taken is None and named and not blank.problem and fits(blank.schema, answer):
+                taken = answer  # listed no more since the user has named it; the world judges
+            if taken is not None:
+                self.given.append((choice.domain, answer))
                 return taken
-            if blank.closed and self.answers.asked[key] and key not in self.answers.invented:
-                # it was to be had as chance had bound what comes before it
-                other = self.stand_in(replace(choice, values=blank.values))
-                self.answers.values[key] = other
-                return other
             if self.answers.feedback:
                 blank = replace(
                     blank, problem=f"{repr(spoken(answer))[:80]} is not to be had at that moment"
@@ -236,7 +237,13 @@ class ValueChooser:
         if len(few) > OPTIONS and not (single and closed):
             earlier = [value for value in values if meant(value) in choice.earlier][: OPTIONS // 4]
             rest = [value for value in values if value not in earlier]
-            few = earlier + Random(len(values)).sample(rest, OPTIONS - len(earlier))
+            start = self.scene or choice.scene
+            salt = len(canonical(start.state))
+            # the same of two lists as far as they share them, and what is there already
+            there = contents(start.state)
+            rest.sort(key=lambda value: Random(f"{salt} {spoken(value)}").random())
+            rest.sort(key=lambda value: canonical(meant(value)) not in there)
+            few = earlier + rest[: OPTIONS - len(earlier)]
         # Numbers and truth values are written as they are, anything else in words.
         # What chance has put into the world is told by where it comes from, and what stands in its
         # texts is left out: nobody sees it.
@@ -267,12 +274,15 @@ async def execute(
     if context.answered is not None and context.answered[0] is plan:  # its state was patched
         _, answers.values, answers.invented = context.answered
         answers.asked.update(answers.values.keys())
+    else:
+        context.story = plan.narrative.get("story", "")
     context.answered = plan, answers.values, answers.invented
     while True:
         outcome = await context.compute(_bound, context, assignment, plan, state, answers)
         if isinstance(outcome, Draft):
             await context.compute(check_form, context, assignment, outcome)
-            return outcome
+            story = {"story": context.story} if context.story else {}
+            return replace(outcome, plan=replace(plan, narrative=story))
         blanks, fields = outcome
         answers.add(await _asked(context, assignment, blanks, fields), blanks)
 
@@ -342,7 +352,8 @@ def _question(
     # what is to be had stands in the lists of recipes
     share = 1 if run.prober is not None else 2
     room = role.world // (4 if all(blank.closed for blank in blanks) else share)
-    return blanks, {**showing.setting(context.catalogue, plan, world, room), **progress}
+    setting = showing.setting(context.catalogue, plan, world, room)
+    return blanks, {**setting, **progress, "story": context.story or "(none)"}
 
 
 async def _asked(
@@ -352,9 +363,13 @@ async def _asked(
     fields: Mapping[str, str],
 ) -> dict[Key, Any]:
     optional = frozenset(blank.id for blank in blanks if blank.optional)
-    form = AnswerForm({"values": obj({blank.id: blank.as_schema() for blank in blanks}, optional)})
+    told = assignment.narrative and not context.story
+    story = {"story": NARRATIVE} if told else {}
+    wanted = obj({blank.id: blank.as_schema() for blank in blanks}, optional)
+    form = AnswerForm({**story, "values": wanted})
 
     def read(answer: JsonObject) -> dict[Key, Any]:
+        context.story = context.story or answer.get("story", "").strip()
         said = answer["values"]
         values: dict[Key, Any] = {}
         for blank in blanks:
@@ -366,11 +381,16 @@ async def _asked(
     return await context.ask(
         assignment,
         "parameters",
-        {**fields, "longest": str(assignment.limits.max_string)},
+        {
+            **fields,
+            "longest": str(assignment.limits.max_string),
+            "root": showing.root(assignment.root),
+        },
         form,
         read,
         turn=blanks[0].key[0],
         functions=[blanks[0].tool],
+        sections=["tell"] if told else [],
         parts=40 * len(blanks),
     )
 

@@ -15,6 +15,7 @@ from rods.composing.catalogue import Catalogue
 from rods.composing.records import BoundCall, Draft, Plan
 from rods.daemon.authors.base import with_calls
 from rods.environments.base import Environment, Result, Tool, Tools
+from rods.tasks import Task
 from rods.transcripts import BREAKS, LONGEST, line, one_line
 
 # characters before and after what a later call takes from a result that is cut, at least
@@ -22,6 +23,7 @@ AROUND = 60
 BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 EXACT = 2**53  # from here on a bound is that of a machine
 # characters of a text, entries
+TOLD = 300  # characters of what a root's user says
 SHORTENINGS = ((10_000, 10_000), (200, 100), (80, 30), (40, 12), (24, 6))
 
 
@@ -182,6 +184,11 @@ def narrative(story: Mapping[str, str]) -> str:
         )
         or "(none)"
     )
+
+
+def root(task: Task) -> str:
+    """The beginning of what the user of a root says."""
+    return excerpt("\n".join(map(one_line, task.script)), TOLD)
 
 
 def setting(catalogue: Catalogue, written: Plan, world: Any, room: int) -> dict[str, str]:

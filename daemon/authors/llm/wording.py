@@ -12,8 +12,9 @@ from contextlib import suppress
 from functools import reduce
 from typing import Any
 
-from rods.analysis.containment import Text, is_small, key_of, values_in
+from rods.analysis.containment import Text, akin, is_small, key_of, values_in
 from rods.analysis.flows import Output
+from rods.analysis.plausible_calls import documented
 from rods.analysis.schemas import limits
 from rods.asking import AnswerForm, Unreadable, one_of
 from rods.canonical import JsonMapping, JsonObject, Texts, canonical, content_id, frozen
@@ -32,6 +33,8 @@ from rods.gates.values import (
     keys_of,
     mentions,
     noun_of,
+    nouns_of,
+    outlives,
     referent,
     referents,
 )
@@ -39,6 +42,7 @@ from rods.prompts import load
 from rods.tasks import Task
 from rods.transcripts import one_line
 
+NOTHING = "(nothing in particular)"
 AGAIN = 1  # times that queries which failed their verification are written anew
 LONGEST = 80  # words of a turn; BFCL's own users need as many for seven calls
 TEXT: JsonMapping = {"type": "string", "minLength": 1, "maxLength": 700}
@@ -276,6 +280,13 @@ class UserValue:
     def value(self) -> Any:
         return self.bound.call.arguments[self.argument]
 
+    @property
+    def coded(self) -> bool:
+        """Whether it is a switch or a listed code rather than a word that people say."""
+        text = self.slot.text
+        code = "_" in text or text.isupper() or len(text) < 2
+        return self.free and (code or not isinstance(self.value, (str, list)))
+
     def said_in(self, texts: Iterable[str]) -> bool:
         """Whether one of `texts` says it, as it is or in the slot's words."""
         return any(
@@ -307,6 +318,7 @@ def user_values(tools: Tools, calls: Sequence[BoundCall]) -> list[UserValue]:
                 schema = limits(parameter)
                 listed = "enum" in schema or "enum" in schema.get("items", {})
                 free = listed or value is None or isinstance(value, bool)
+                free |= value in documented(parameter)
                 values.setdefault(
                     key, UserValue(bound, argument, words[key], free, parameter.required)
                 )
@@ -333,9 +345,10 @@ def looked_up(calls: Sequence[BoundCall]) -> list[Any]:
     return [value for _, value in sorted({canonical(value): value for value in values}.items())]
 
 
-def references(tools: Tools, draft: Draft, turn: int) -> list[str]:
-    """How the words of `turn` may refer to what was met before and its calls take up, each once;
-    nothing of what is looked up in this very turn and stands alone, or has to be said."""
+def references(tools: Tools, draft: Draft, turn: int) -> tuple[list[str], list[str]]:
+    """How the words of `turn` may refer to what was met before and its calls take up, each once,
+    and what needs words of their own, for which no hint would be English; nothing of what is looked
+    up in this very turn and stands alone, or has to be said."""
     user_says = {canonical(value.value) for value in user_values(tools, draft.turns[turn])}
     said = {
         canonical(value.value)
@@ -344,6 +357,7 @@ def references(tools: Tools, draft: Draft, turn: int) -> list[str]:
     }
     met = list[Mention]()
     words = dict[str, None]()
+    free = dict[str, None]()
     keys = keys_of(draft.state)
     for number, calls in enumerate(draft.turns[: turn + 1]):
         for bound in calls:
@@ -363,29 +377,52 @@ def references(tools: Tools, draft: Draft, turn: int) -> list[str]:
                         continue
                     # what the user called it by, where nothing else tells it from others
                     own = [leaf for leaf in meant.telling.values() if canonical(leaf) in said]
-                    if told := meant.words or (own and f"the {meant.kind} with {own[0]}"):
-                        words[told] = None
+                    rival = None if outlives(value, meant.rival, met) else meant.rival
+                    names = {mention.name for mention in meant.own}
+                    alike = (
+                        akin(mention.name, name)
+                        for mention in met
+                        if mention.turn == meant.latest and key_of(mention.value) not in wanted
+                        for name in names
+                    )
+                    # `address` is no "mail box" to whoever met a `sender`
+                    apt = nouns_of([meant.kind]) & nouns_of([argument, *names])
+                    if rival is None and (meant.amount or (apt and not any(alike))):
+                        words[f"that {meant.kind}"] = None
+                    elif own:
+                        free[f"the {meant.kind} with {own[0]}"] = None
+                    elif rival is None:
+                        free[str(value)] = None
+                    else:
+                        free[meant.words or f"{value}, not {rival}"] = None
             met += mentions(number, bound.call, bound.result)
             keys |= keys_of(value_of(bound.result))
-    return list(words)
+    return list(words), list(free)
 
 
 def with_values(context: Context, short: Draft, draft: Draft, turn: int) -> str:
     """The calls of a turn as prompts show them (`short` of the draft); what must be said, also of
     a tool that another one could stand for, what must not because calls find it out, and how it may
-    be referred to."""
+    be referred to; what needs words of one's own stands apart."""
     tools = context.environment.tools()
     calls = short.turns[turn]
     named = context.catalogue.named
     words = [
         showing.compact(named[name][0]) for bound in calls if (name := bound.call.name) in named
     ]
-    values = ", ".join([*map(_told, user_values(tools, calls)), *words])
-    hidden = ", ".join(map(showing.compact, looked_up(calls)))
-    lines = [showing.turn_lines(calls), f"must say: {values or '(nothing in particular)'}"]
-    lines += [f"never say: {hidden}"] if hidden else []
-    pointed = ", ".join(map(showing.compact, references(tools, draft, turn)))
-    return "\n".join([*lines, *([f"refer to: {pointed}"] if pointed else [])])
+    said = user_values(tools, calls)
+    pointed, free = references(tools, draft, turn)
+    lists = {
+        "must say": [*(_told(value) for value in said if not value.coded), *words] or [NOTHING],
+        "never say": map(showing.compact, looked_up(calls)),
+        "refer to": map(showing.compact, pointed),
+        "in words of your own": [
+            *(_told(value) for value in said if value.coded),
+            *map(showing.compact, free),
+        ],
+    }
+    lines = [f"{name}: {listed}" for name, each in lists.items() if (listed := ", ".join(each))]
+    return "\n".join([showing.turn_lines(calls), *lines])
 
 
 def form_faults(environment: Environment, calls: Sequence[BoundCall], text: str) -> list[str]:

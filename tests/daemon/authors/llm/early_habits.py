@@ -147,6 +147,15 @@ def fond_of_parties(request: dict[str, Any]) -> str:
     return written(request, fields)
 
 
+def inviting(request: dict[str, Any]) -> str:
+    """Gives whoever is new the first address that the invitation may have, too."""
+    fields = fields_of(request)
+    may = open_values(request)
+    shared = [value for value in may["1.2.address"]["one of"] if value in may["2.1.address"]["one of"]]
+    fields["values"] |= {"1.2.address": shared[0], "2.1.address": shared[0]}
+    return written(request, fields)
+
+
 def referring(request: dict[str, Any]) -> str:
     """Takes what another value will be wherever that is offered."""
     fields = fields_of(request)
