@@ -231,6 +231,14 @@ class AbstentionTurn:
             Text.of(asked).contains_any_form(value) for value in values
         ):
             return True
+        # said once for what was stopped, and here anew for this call
+        held = [leaf for leaf in values_in(call.arguments) if not is_small(leaf)]
+        if held and all(
+            Text.of(now).contains_any_form(value)
+            and Text.of(asked).folded.count(str(value).casefold()) < 2
+            for value in held
+        ):
+            return False
         names = [other.name for other in self.calls]
         book = lexicon(self.environment)
         return book.asks(stems(asked), names)[call.name] >= book.asks(stems(now), names)[call.name]

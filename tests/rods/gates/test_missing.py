@@ -252,6 +252,28 @@ def test_a_value_of_what_cannot_be_made_either_asks_for_no_other_call_that_has_i
     assert len(found(one)) == 1, "that one is another's"
 
 
+@pytest.mark.parametrize(
+    ("more", "fair"),
+    [("", True), (", and tell me how much there is in savings", False)],
+)
+def test_what_the_supply_asks_for_by_a_value_that_the_request_says_for_another_call(
+    more: str, fair: bool
+) -> None:
+    """Savings is named as where the money goes; the balance is asked for in the next turn."""
+    texts = (
+        f"Move everything we have in the account that our treasurer named over to savings{more}.",
+        "It's cash. Then tell me how much is in savings.",
+    )
+    calls = (
+        Call("get_balance", {"account": "cash"}),
+        Call("transfer_money", {"amount": 280, "source": "cash", "target": "savings"}),
+        Call("get_balance", {"account": "savings"}),
+    )
+    ledger = {**DESK["ledger"], "accounts": {"cash": 280, "savings": 320}}
+    one = replace(task("miss_param", texts, calls), state={**DESK, "ledger": ledger}, id="")
+    assert (found(one) == []) is fair
+
+
 def test_what_takes_its_value_from_a_call_that_cannot_be_made_cannot_be_made_either() -> None:
     texts = ("Find the picnic and cancel it.", RETURN_SENTENCE)
     assert found(task("miss_func", texts, (FIND, CANCEL), ("find_event",))) == []

@@ -140,7 +140,7 @@ async def test_blind_retry_shows_no_prompt_what_went_wrong_before(
             if "not again" in prompt or "That answer cannot be used" in prompt
         ]
         assert bool(again) == feedback
-        assert any(call["stage"] == "patch" for call in ended.calls) == feedback
+        assert feedback or not any(call["stage"] == "patch" for call in ended.calls)
 
 
 @pytest.mark.sweep
