@@ -60,7 +60,9 @@ def missing(
         if fair and not ways:
             why = "can be made in the turn that is to be declined"
             ways = [
-                Reason(f"{served.calls[index]} {why}", turn + 1, index)
+                Reason(
+                    f"{served.calls[index]} {why}", turn + 1, index, doubt=served.said_anew(index)
+                )
                 for index in served.possible()
             ]
         reasons += ways
@@ -159,6 +161,17 @@ class AbstentionTurn:
             if index not in spared and (index in preparing or self._asked_before(index, stopped))
         ]
 
+    def said_anew(self, index: int) -> bool:
+        """Whether this turn says the values of a call that the turn without calls says once at
+        most, perhaps for another: "move it to savings", and then "how much is in savings"."""
+        asked = Text.of(self.task.script[self.turn - 1]).folded
+        now = Text.of(self.task.script[self.turn])
+        values = [leaf for leaf in values_in(self.calls[index].arguments) if not is_small(leaf)]
+        return bool(values) and all(
+            now.contains_any_form(value) and asked.count(str(value).casefold()) < 2
+            for value in values
+        )
+
     def _supplied(self, call: Call) -> Iterator[str]:
         """How each value of `call` that this turn is the first to say could be had before; "" where
         it could not."""
@@ -231,14 +244,6 @@ class AbstentionTurn:
             Text.of(asked).contains_any_form(value) for value in values
         ):
             return True
-        # said once for what was stopped, and here anew for this call
-        held = [leaf for leaf in values_in(call.arguments) if not is_small(leaf)]
-        if held and all(
-            Text.of(now).contains_any_form(value)
-            and Text.of(asked).folded.count(str(value).casefold()) < 2
-            for value in held
-        ):
-            return False
         names = [other.name for other in self.calls]
         book = lexicon(self.environment)
         return book.asks(stems(asked), names)[call.name] >= book.asks(stems(now), names)[call.name]

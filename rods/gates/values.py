@@ -294,13 +294,13 @@ class Referent:
     def kind(self) -> str:
         """What people call such a thing."""
         parts = [part.lower() for part in PARTS.findall(self.name)]
-        noun = self.noun or " ".join(part for part in parts if part not in IDENTIFIES) or "one"
+        described = NAMED.sub("", self.noun)
+        noun = described or " ".join(part for part in parts if part not in IDENTIFIES) or "one"
         met = nouns_of([self.name, *(mention.name for mention in self.own)])
-        if apt := [word for word in self.noun.split() if word in met]:
+        if apt := [word for word in described.split() if word in met]:
             noun = " ".join(apt)  # met as a file, of "file or directory"
         if not self.noun and any(map(ABOUT.fullmatch, parts)):
             noun = "one"  # `travel_from` names no thing
-        noun = NAMED.sub("", noun)
         if noun.endswith("s") and not self.amount and not noun.endswith(("ss", "us", "is")):
             noun = noun.removesuffix("s")  # a list's name, of one of it
         return noun

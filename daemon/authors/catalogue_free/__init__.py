@@ -64,6 +64,7 @@ FREE = {
     "remark",
 }  # said in one's own words
 WORD = re.compile(r"\w+")
+DIGIT = re.compile(r"\d")
 QUOTED = re.compile(r"""["'`]([\w /.-]{1,30})["'`]""")  # in a description: often an option
 # collections that padding fills up, and entries for each
 PADDED_MAPS = 4
@@ -292,7 +293,7 @@ def padded(
         if isinstance(value, Mapping)
         and "*" not in path
         # where "driver" is "locked", "driver_2" is nothing that anybody believes
-        and not all(isinstance(entry, str) and key.isalpha() for key, entry in value.items())
+        and not all(isinstance(held, str) and not DIGIT.search(key) for key, held in value.items())
     ]
     filled = 0
     for path, _ in sorted(maps, key=lambda held: -len(held[1]))[:PADDABLE]:

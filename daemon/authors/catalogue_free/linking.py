@@ -118,7 +118,7 @@ def refused(prober: Prober, tools: Iterable[str]) -> str:
             parameter.name
             for parameter in parameters
             if parameter.schema.get("type") in ("integer", "number")
-            and not identifies(parameter.name, None, ())
+            and not identifies(parameter.name, None, frozenset())
         }
         # a number that none is would be no priority either
         existing = [argument for argument in probed.existing if argument not in numbers]

@@ -14,7 +14,6 @@ from typing import Any
 
 from rods.analysis.containment import Text, akin, is_small, key_of, values_in
 from rods.analysis.flows import Output
-from rods.analysis.plausible_calls import documented
 from rods.analysis.schemas import limits
 from rods.asking import AnswerForm, Unreadable, one_of
 from rods.canonical import JsonMapping, JsonObject, Texts, canonical, content_id, frozen
@@ -318,7 +317,6 @@ def user_values(tools: Tools, calls: Sequence[BoundCall]) -> list[UserValue]:
                 schema = limits(parameter)
                 listed = "enum" in schema or "enum" in schema.get("items", {})
                 free = listed or value is None or isinstance(value, bool)
-                free |= value in documented(parameter)
                 values.setdefault(
                     key, UserValue(bound, argument, words[key], free, parameter.required)
                 )
@@ -380,13 +378,15 @@ def references(tools: Tools, draft: Draft, turn: int) -> tuple[list[str], list[s
                     rival = None if outlives(value, meant.rival, met) else meant.rival
                     names = {mention.name for mention in meant.own}
                     alike = (
-                        akin(mention.name, name)
+                        nouns_of([mention.name]) == nouns_of([name])
                         for mention in met
                         if mention.turn == meant.latest and key_of(mention.value) not in wanted
                         for name in names
                     )
                     # `address` is no "mail box" to whoever met a `sender`
-                    apt = nouns_of([meant.kind]) & nouns_of([argument, *names])
+                    apt = nouns_of([meant.kind]) & nouns_of([argument, *names]) or any(
+                        akin(argument, name) for name in names
+                    )
                     if rival is None and (meant.amount or (apt and not any(alike))):
                         words[f"that {meant.kind}"] = None
                     elif own:

@@ -253,13 +253,13 @@ def test_a_value_of_what_cannot_be_made_either_asks_for_no_other_call_that_has_i
 
 
 @pytest.mark.parametrize(
-    ("more", "fair"),
-    [("", True), (", and tell me how much there is in savings", False)],
+    ("more", "doubt"), [("", True), (", and tell me how much there is in savings", False)]
 )
 def test_what_the_supply_asks_for_by_a_value_that_the_request_says_for_another_call(
-    more: str, fair: bool
+    more: str, doubt: bool
 ) -> None:
-    """Savings is named as where the money goes; the balance is asked for in the next turn."""
+    """Savings is named as where the money goes; the balance is asked for in the next turn: where a
+    model wrote that, its judge decides."""
     texts = (
         f"Move everything we have in the account that our treasurer named over to savings{more}.",
         "It's cash. Then tell me how much is in savings.",
@@ -271,7 +271,8 @@ def test_what_the_supply_asks_for_by_a_value_that_the_request_says_for_another_c
     )
     ledger = {**DESK["ledger"], "accounts": {"cash": 280, "savings": 320}}
     one = replace(task("miss_param", texts, calls), state={**DESK, "ledger": ledger}, id="")
-    assert (found(one) == []) is fair
+    world = load(one.environment.name)
+    assert [reason.doubt for reason in missing(world, one, run(world, one))] == [doubt]
 
 
 def test_what_takes_its_value_from_a_call_that_cannot_be_made_cannot_be_made_either() -> None:

@@ -151,8 +151,9 @@ def inviting(request: dict[str, Any]) -> str:
     """Gives whoever is new the first address that the invitation may have, too."""
     fields = fields_of(request)
     may = open_values(request)
-    shared = [value for value in may["1.2.address"]["one of"] if value in may["2.1.address"]["one of"]]
-    fields["values"] |= {"1.2.address": shared[0], "2.1.address": shared[0]}
+    guests = may["2.1.address"]["one of"]
+    shared = next(value for value in may["1.2.address"]["one of"] if value in guests)
+    fields["values"] |= {"1.2.address": shared, "2.1.address": shared}
     return written(request, fields)
 
 

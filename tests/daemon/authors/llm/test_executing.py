@@ -135,9 +135,7 @@ async def test_a_listed_value_that_is_gone_when_its_turn_comes_is_asked_for_anew
         assert len(who.calls) > 6
 
 
-async def test_what_another_list_has_no_more_since_the_user_named_it_is_taken(
-    stub: Stub,
-) -> None:
+async def test_what_another_list_has_no_more_since_the_user_named_it_is_taken(stub: Stub) -> None:
     """Who has just been added is invited by the address that the user said."""
     plan = planned("desk", ("look_up_event", "add_person"), ("invite_address",))
     events = {"e1": {"title": "fair", "day": "monday", "hour": 9, "room": "", "guests": []}}
@@ -156,9 +154,7 @@ async def test_the_story_is_told_with_the_values_and_stays_with_the_plan(tmp_pat
     with Stub(playing("obedient"), bodies=bodies) as stub:
         async with early(stub, "good") as who:
             draft = await who.author.execute(given, plan, STATE)
-            silent = await who.author.execute(
-                replace(given, narrative=False), replace(plan), STATE
-            )
+            silent = await who.author.execute(replace(given, narrative=False), replace(plan), STATE)
     prompts = [
         json.loads(line)["messages"][1]["content"] for line in bodies.read_text().splitlines()
     ]
@@ -170,6 +166,7 @@ def test_two_lists_of_one_pool_share_what_they_can_and_begin_with_what_is_there(
     listed = blanks(("add_person",), ("mail_address",))
     new, guest = (list(listed[key].options) for key in ("1.1.address", "2.1.address"))
     assert len({*new} & {*guest}) >= len(guest) - 3
+
 
 async def test_values_of_a_plan_are_kept_in_its_patched_state(stub: Stub) -> None:
     plan = planned("desk", ("mark_found",), ("add_person",), ("move_file",))

@@ -155,9 +155,7 @@ async def test_what_has_to_differ_is_asked_for_where_there_is_a_choice_alone(
     assert ("must not call exactly the same ones" in asked) is (len(names) > 1)
 
 
-async def test_the_planner_sees_what_functions_do_and_all_that_has_failed(
-    tmp_path: Path,
-) -> None:
+async def test_the_planner_sees_what_functions_do_and_all_that_has_failed(tmp_path: Path) -> None:
     failures = tuple(
         ComposeError(
             "vm_exec_failed", f"failure {number} {'x' * 500}", function=f"gone_{number}", turn=0
@@ -250,7 +248,10 @@ def test_a_pattern_says_what_a_turn_in_vain_asks_of_the_next() -> None:
     ("text", "shown"),
     [
         ("nobody is logged in", "everything; nobody is logged in"),
-        ("there is no {}, nor was there ever", "everything; nothing is there yet that it takes as file"),
+        (
+            "there is no {}, nor was there ever",
+            "everything; nothing is there yet that it takes as file",
+        ),
     ],
 )
 def test_no_refusal_quotes_a_value_that_was_only_tried(
