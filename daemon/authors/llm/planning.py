@@ -608,6 +608,6 @@ def _links(assignment: StagedAssignment, wanted: Pattern) -> str:
 
 
 def _failure_line(error: ComposeError) -> str:
-    where = "" if error.turn is None else f" in turn {error.turn + 1}"
+    where = showing.at_turn(error)
     about = "" if error.function is None else f" with {error.function}"
     return f"- {error.type}{where}{about}: {one_line(error.detail[:FAILURE])}"

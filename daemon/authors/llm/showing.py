@@ -12,7 +12,7 @@ from rods.analysis.containment import values_in
 from rods.calls import Call
 from rods.canonical import JsonMapping
 from rods.composing.catalogue import Catalogue
-from rods.composing.records import BoundCall, Draft, Plan
+from rods.composing.records import BoundCall, ComposeError, Draft, Plan
 from rods.daemon.authors.base import with_calls
 from rods.environments.base import Environment, Result, Tool, Tools
 from rods.tasks import Task
@@ -184,6 +184,11 @@ def narrative(story: Mapping[str, str]) -> str:
         )
         or "(none)"
     )
+
+
+def at_turn(error: ComposeError) -> str:
+    """Where a failure was, if that is known."""
+    return "" if error.turn is None else f" in turn {error.turn + 1}"
 
 
 def root(task: Task) -> str:
