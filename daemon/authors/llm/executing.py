@@ -190,9 +190,8 @@ class ValueChooser:
         if key in self.answers.values:
             answer = self.answers.values[key]
             taken = _taken(blank, answer)
-            named = any(other != choice.domain and answer == said for other, said in self.given)
-            if taken is None and named and not blank.problem and fits(blank.schema, answer):
-                taken = answer  # listed no more since the user has named it; the world judges
+            if taken is None and self._named(choice, answer) and not blank.problem:
+                taken = answer  # the world judges
             if taken is not None:
                 self.given.append((choice.domain, answer))
                 return taken
@@ -210,6 +209,15 @@ class ValueChooser:
         if new and "enum" not in blank.schema:
             self.drafts.setdefault(drawn, key)
         return drawn
+
+    def _named(self, choice: Choice, answer: Any) -> bool:
+        """Whether a list of what the world has not got yet lacks a value only since the user has
+        named it as another."""
+        there = contents(choice.scene.state)
+        known = sum(canonical(meant(value)) in there for value in choice.values)
+        return 2 * known < len(choice.values) and any(
+            domain != choice.domain and answer == said for domain, said in self.given
+        )
 
     def _blank(self, key: Key, choice: Choice, *, single: bool) -> UnboundArgument:
         tool, argument = _filled(choice)

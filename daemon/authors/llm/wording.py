@@ -392,7 +392,7 @@ def references(tools: Tools, draft: Draft, turn: int) -> tuple[list[str], list[s
                     elif own:
                         free[f"the {meant.kind} with {own[0]}"] = None
                     elif rival is None:
-                        free[str(value)] = None
+                        free[f"{value} ({meant.own[-1].name})"] = None
                     else:
                         free[meant.words or f"{value}, not {rival}"] = None
             met += mentions(number, bound.call, bound.result)

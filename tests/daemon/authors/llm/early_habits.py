@@ -157,6 +157,17 @@ def inviting(request: dict[str, Any]) -> str:
     return written(request, fields)
 
 
+def joining(request: dict[str, Any]) -> str:
+    """Takes the team "sales" wherever it is offered."""
+    fields = fields_of(request)
+    if role(request) == "parameters":
+        may = open_values(request)
+        fields["values"] |= {
+            key: "sales" for key, one in may.items() if "sales" in one.get("one of", ())
+        }
+    return written(request, fields)
+
+
 def referring(request: dict[str, Any]) -> str:
     """Takes what another value will be wherever that is offered."""
     fields = fields_of(request)

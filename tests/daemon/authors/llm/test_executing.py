@@ -147,6 +147,22 @@ async def test_what_another_list_has_no_more_since_the_user_named_it_is_taken(st
     assert invited.arguments["address"] == added.arguments["address"]
 
 
+async def test_what_a_list_lacks_for_what_the_value_has_become_is_not_taken(stub: Stub) -> None:
+    """A team that somebody new has joined is no team of one."""
+    plan = planned("desk", ("add_person",), ("mail_lone_member",))
+    contacts = {
+        name: {"address": f"box{number}", "team": team}
+        for number, (name, team) in enumerate(
+            (("paul", "sales"), ("mina", "legal"), ("eve", "press"))
+        )
+    }
+    async with early(stub, "joining") as who:
+        draft = await who.author.execute(assignment(), plan, {**STATE, "contacts": contacts})
+        assert len(who.calls) > 1
+    joined, asked = (draft.turns[0][0].call, draft.turns[1][0].call)
+    assert joined.arguments["team"] == "sales" != asked.arguments["team"]
+
+
 async def test_the_story_is_told_with_the_values_and_stays_with_the_plan(tmp_path: Path) -> None:
     plan = replace(planned("desk", ("add_person",)), narrative={})
     bodies = tmp_path / "bodies"

@@ -190,7 +190,7 @@ def test_who_is_met_as_a_sender_is_no_mail_box_and_an_event_beside_others_no_tha
         ),
     )
     hints, free = references(load("desk").tools(), Draft(plan, state, turns), 1)
-    assert hints == [] and free == ["box7", "the event with picnic"]
+    assert hints == [] and free == ["box7 (sender)", "the event with picnic"]
 
 
 def test_a_line_break_may_stand_in_a_value_that_must_be_said_and_nowhere_else() -> None:
