@@ -112,6 +112,8 @@ class Answers:
     problems: dict[Key, str] = field(default_factory=dict)
     feedback: bool = True
     asked: Counter[Key] = field(default_factory=Counter)
+    shown: dict[Key, Any] = field(default_factory=dict)  # what left no choice when it was asked
+    became: dict[Key, str] = field(default_factory=dict)  # what of these answers and it is another
     invented: set[Key] = field(default_factory=set)
     prober: Prober | None = None
 
@@ -172,6 +174,7 @@ class ValueChooser:
     place: tuple[int, int] = (-1, -1)  # of the last choice
     # what chance has put into the world as new, and for which blank
     drafts: dict[str, Key] = field(default_factory=dict)
+    only: dict[Key, UnboundArgument] = field(default_factory=dict)  # what leaves no choice
     given: list[tuple[str, Any]] = field(default_factory=list)  # answers, with their domains
     stand_in: Chooser = field(init=False)
 
@@ -186,7 +189,12 @@ class ValueChooser:
         single = is_single_tool(choice.recipe)
         blank = self._blank(key, choice, single=single)
         if len(blank.values) == 1 and blank.closed and not blank.optional:
-            return blank.values[0]
+            (only,) = blank.values
+            self.only[key] = blank
+            answer = self.answers.values.get(key, self.answers.shown.get(key, only))
+            if _taken(blank, answer) is None:
+                self.answers.became[key] = f"{spoken(answer)} became {spoken(only)}"
+            return only
         if key in self.answers.values:
             answer = self.answers.values[key]
             taken = _taken(blank, answer)
@@ -289,7 +297,9 @@ async def execute(
         outcome = await context.compute(_bound, context, assignment, plan, state, answers)
         if isinstance(outcome, Draft):
             await context.compute(check_form, context, assignment, outcome)
-            story = {"story": context.story} if context.story else {}
+            changed = "; ".join(answers.became.values())
+            told = f"{context.story} ({changed}.)" if changed else context.story
+            story = {"story": told} if context.story else {}
             return replace(outcome, plan=replace(plan, narrative=story))
         blanks, fields = outcome
         answers.add(await _asked(context, assignment, blanks, fields), blanks)
@@ -353,11 +363,16 @@ def _question(
         showing.call_line(call, result._replace(text=showing.excerpt(result.text, share)))
         for call, result in calls
     ]
+    only = [
+        f"{blank.id} ({blank.argument} of {blank.tool}): only {spoken(*blank.values)}"
+        for blank in run.only.values()
+    ]
     progress = {
         "done": "\n".join(ran) or "(none)",
-        "values": "\n".join(blank.line() for blank in blanks),
+        "values": "\n".join([*(blank.line() for blank in blanks), *only]),
     }
     # what is to be had stands in the lists of recipes
+    run.answers.shown = {key: blank.values[0] for key, blank in run.only.items()}
     share = 1 if run.prober is not None else 2
     room = role.world // (4 if all(blank.closed for blank in blanks) else share)
     setting = showing.setting(context.catalogue, plan, world, room)

@@ -402,7 +402,10 @@ def _from_recipes(
     environment = prober.environment
     recipes_only = replace(catalogue, recipes=own)
     silent = replace(assignment, narrative=False)
-    odd = [name for name, recipe in own.items() if recipe.odd]
+    # what nobody asks for, or what takes back what an earlier one made, is not forced on anybody
+    odd = [
+        name for name, recipe in own.items() if recipe.odd or recipe.needs.intersection(recipe.ends)
+    ]
     barred = assignment.blocked.union(odd)
     second: Plan | None = None  # with a function in two turns: rather none
     for _ in range(DRAWN):

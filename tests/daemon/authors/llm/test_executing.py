@@ -135,6 +135,32 @@ async def test_a_listed_value_that_is_gone_when_its_turn_comes_is_asked_for_anew
         assert len(who.calls) > 6
 
 
+async def test_what_leaves_no_choice_is_shown_and_what_an_answer_became_is_told_with_the_story(
+    tmp_path: Path,
+) -> None:
+    """Of two mails one is deleted by whoever asks for the party wherever it may."""
+    inbox = {key: STATE["mail"]["inbox"][key] for key in ("m1", "m2")}
+    state = {**STATE, "mail": {**STATE["mail"], "inbox": inbox}}
+    bodies = tmp_path / "bodies"
+    plan = planned("desk", ("delete_found", "show_file"), ("mark_found",))
+    stories = []
+    with Stub(playing("obedient"), bodies=bodies) as stub:
+        async with early(stub, "fond_of_parties") as who:
+            for number in range(6):
+                given = replace(assignment(), plan_number=number)
+                draft = await who.author.execute(given, replace(plan, narrative={}), state)
+                assert draft.turns[0][0].call.arguments["subject"] == "party"
+                stories.append(draft.plan.narrative["story"])
+            assert len(who.calls) == len(stories)
+    prompts = [
+        json.loads(line)["messages"][1]["content"] for line in bodies.read_text().splitlines()
+    ]
+    assert all("1.2.file (file of read_file): only memo" in prompt for prompt in prompts)
+    other = ["(subject of search_mail): only party" in prompt for prompt in prompts]
+    assert any(other) and not all(other)
+    assert other == [story.endswith(" (party became audit.)") for story in stories]
+
+
 async def test_what_another_list_has_no_more_since_the_user_named_it_is_taken(stub: Stub) -> None:
     """Who has just been added is invited by the address that the user said."""
     plan = planned("desk", ("look_up_event", "add_person"), ("invite_address",))

@@ -195,6 +195,9 @@ def test_no_function_that_nobody_asks_for_is_offered_and_none_in_two_turns() -> 
     for number in range(6):
         given = replace(assignment(seed("base")), plan_number=number)
         catalogue = catalogue_with_tools(load("desk"))
+        taking = {
+            name for name, recipe in catalogue.recipes.items() if recipe.needs & {*recipe.ends}
+        }
         odd = {
             name: replace(recipe, odd=name.startswith("see_"))
             for name, recipe in catalogue.recipes.items()
@@ -203,6 +206,9 @@ def test_no_function_that_nobody_asks_for_is_offered_and_none_in_two_turns() -> 
         wanted = pattern(looked, given, given.rng("pattern"), lambda plan: None)
         offered = [name for turn in wanted.offered for name in turn]
         assert not any(name.startswith("see_") for name in offered)
+        assert taking.isdisjoint(
+            places[0] for turn in wanted.turns for places in turn if not places[1:]
+        )
         forced = [places[0] for turn in wanted.turns for places in turn if len(places) == 1]
         assert all(offered.count(name) == 1 for name in forced)
 
