@@ -37,6 +37,7 @@ VALUE = re.compile(r"^(\S+) \((\S+) of \S+\): (\{.*\})$", re.MULTILINE)
 CHOICE = re.compile(r"^(\d+)\. \S+ of \S+: (.*)$", re.MULTILINE)
 TURN = re.compile(r"^Turn (\d+):\n?", re.MULTILINE)
 MUST_SAY = re.compile(r"^must say: (.*)$", re.MULTILINE)
+SAY_AGAIN = re.compile(r"^say again, or refer to: (.*)$", re.MULTILINE)
 NEVER_SAY = re.compile(r"^never say: (.*)$", re.MULTILINE)
 REFER_TO = re.compile(r"^refer to: (.*)$", re.MULTILINE)
 OWN_WORDS = re.compile(r"^in words of your own: (.*)$", re.MULTILINE)
@@ -151,8 +152,9 @@ def _request(asked: Asked, part: str) -> str:
     calls: list[Shown] = [
         json.loads(line) for line in part.splitlines() if line.startswith('{"call"')
     ]
-    lines = (MUST_SAY, NEVER_SAY, REFER_TO, OWN_WORDS)
-    values, hidden, pointed, free = (_listed(line, part) for line in lines)
+    lines = (MUST_SAY, SAY_AGAIN, NEVER_SAY, REFER_TO, OWN_WORDS)
+    values, again, hidden, pointed, free = (_listed(line, part) for line in lines)
+    values += again
     does = dict(PURPOSE.findall(asked.question))
     arguments = [str(value) for call in calls for value in call["arguments"].values()]
     values += [value for value in free if str(value) in arguments and value not in hidden]

@@ -374,7 +374,11 @@ def references(tools: Tools, draft: Draft, turn: int) -> tuple[list[str], list[s
                     if meant is None or (meant.latest == turn and meant.rival is None):
                         continue
                     # what the user called it by, where nothing else tells it from others
-                    own = [leaf for leaf in meant.telling.values() if canonical(leaf) in said]
+                    own = [
+                        leaf
+                        for leaf in meant.telling.values()
+                        if canonical(leaf) in said and not str(leaf).isdigit()
+                    ]
                     rival = None if outlives(value, meant.rival, met) else meant.rival
                     names = {mention.name for mention in meant.own}
                     alike = (
@@ -410,10 +414,18 @@ def with_values(context: Context, short: Draft, draft: Draft, turn: int) -> str:
     words = [
         showing.compact(named[name][0]) for bound in calls if (name := bound.call.name) in named
     ]
+    before = {
+        canonical(value.value)
+        for earlier in draft.turns[:turn]
+        for value in user_values(tools, earlier)
+    }
     said = user_values(tools, calls)
+    again = [value for value in said if not value.slot.thing and canonical(value.value) in before]
+    said = [value for value in said if value not in again]
     pointed, free = references(tools, draft, turn)
     lists = {
         "must say": [*(_told(value) for value in said if not value.coded), *words] or [NOTHING],
+        "say again, or refer to": map(_told, again),
         "never say": map(showing.compact, looked_up(calls)),
         "refer to": map(showing.compact, pointed),
         "in words of your own": [

@@ -193,6 +193,36 @@ def test_who_is_met_as_a_sender_is_no_mail_box_and_an_event_beside_others_no_tha
     assert hints == [] and free == ["box7 (sender)", "the event with picnic"]
 
 
+def test_what_an_earlier_turn_said_may_be_referred_to_and_no_number_is_what_a_thing_goes_by() -> (
+    None
+):
+    tools = {
+        name: Tool(name, "Travel", "Books.", (Parameter("goal", {"type": "string"}),))
+        for name in ("price", "book")
+    }
+    slot = Slot("goal", "CRH", value="CRH")
+    turns = tuple(
+        (
+            BoundCall(
+                Call(name, {"goal": "CRH"}),
+                Result("ok", 1),
+                {"goal": Flow("user")},
+                name,
+                {"goal": slot},
+            ),
+        )
+        for name in tools
+    )
+    draft = Draft(Plan((PlannedTurn((), ()), PlannedTurn((), ()))), {}, turns)
+    environment = SimpleNamespace(tools=lambda: tools)
+    context = cast(
+        Context, SimpleNamespace(environment=environment, catalogue=SimpleNamespace(named={}))
+    )
+    first, then = (with_values(context, draft, draft, turn).splitlines() for turn in (0, 1))
+    assert 'must say: "CRH"' in first
+    assert 'say again, or refer to: "CRH"' in then and 'must say: "CRH"' not in then
+
+
 def test_a_line_break_may_stand_in_a_value_that_must_be_said_and_nowhere_else() -> None:
     text = "ten eggs\nsome flour"
     call = Call("write_file", {"file": "list", "text": text})
