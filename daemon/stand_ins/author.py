@@ -7,7 +7,7 @@ which it shows calls."""
 import json
 import random
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from itertools import count
 from typing import Any
@@ -36,11 +36,10 @@ ARGUMENTS = re.compile(r'^\{"name":"(\w+)",.*?"arguments":(\{.*\})\}$', re.MULTI
 VALUE = re.compile(r"^(\S+) \((\S+) of \S+\): (\{.*\})$", re.MULTILINE)
 CHOICE = re.compile(r"^(\d+)\. \S+ of \S+: (.*)$", re.MULTILINE)
 TURN = re.compile(r"^Turn (\d+):\n?", re.MULTILINE)
-MUST_SAY = re.compile(r"^must say: (.*)$", re.MULTILINE)
-SAY_AGAIN = re.compile(r"^say again, or refer to: (.*)$", re.MULTILINE)
-NEVER_SAY = re.compile(r"^never say: (.*)$", re.MULTILINE)
-REFER_TO = re.compile(r"^refer to: (.*)$", re.MULTILINE)
-OWN_WORDS = re.compile(r"^in words of your own: (.*)$", re.MULTILINE)
+LISTS = re.compile(
+    r"^(must say|say again, or refer to|never say|refer to|in words of your own): (?!\()(.*)$",
+    re.MULTILINE,
+)
 SENTENCES = re.compile(r"(?<=[.!?]) (?=Please |What matters here )")
 LISTING = "What matters here is "
 
@@ -152,13 +151,14 @@ def _request(asked: Asked, part: str) -> str:
     calls: list[Shown] = [
         json.loads(line) for line in part.splitlines() if line.startswith('{"call"')
     ]
-    lines = (MUST_SAY, SAY_AGAIN, NEVER_SAY, REFER_TO, OWN_WORDS)
-    values, again, hidden, pointed, free = (_listed(line, part) for line in lines)
-    values += again
+    lists = defaultdict[str, list[Any]](list)
+    for name, text in LISTS.findall(part):
+        lists[name] = json.loads(f"[{text}]")
+    values = lists["must say"] + lists["say again, or refer to"]
+    hidden = lists["never say"]
+    free = lists["in words of your own"]
+    pointed = lists["refer to"] + [words for words in free if str(words).startswith("the ")]
     does = dict(PURPOSE.findall(asked.question))
-    arguments = [str(value) for call in calls for value in call["arguments"].values()]
-    values += [value for value in free if str(value) in arguments and value not in hidden]
-    pointed += [words for words in free if str(words).startswith("the ")]
     sentences = list[str]()
     for call in calls:
         names_by_value = {str(value): name for name, value in call["arguments"].items()}
@@ -180,16 +180,6 @@ def _request(asked: Asked, part: str) -> str:
     text = " ".join(sentences)
     unsaid = [_words(value) for value in values if not Text.of(text).contains_exact(value)]
     return text if not unsaid else f"{text} {LISTING}{'; and '.join(unsaid)}."
-
-
-def _listed(line: re.Pattern[str], part: str) -> list[Any]:
-    """The values in the line of a turn that matches; none where it has no such line, or says so in
-    words."""
-    match = line.search(part)
-    values: list[Any] = (
-        [] if match is None or match[1].startswith("(") else json.loads(f"[{match[1]}]")
-    )
-    return values
 
 
 # Stage IV: verification, judge, diagnosis.

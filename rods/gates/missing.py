@@ -162,15 +162,11 @@ class AbstentionTurn:
         ]
 
     def said_anew(self, index: int) -> bool:
-        """Whether this turn says the values of a call that the turn without calls says once at
-        most, perhaps for another: "move it to savings", and then "how much is in savings"."""
-        asked = Text.of(self.task.script[self.turn - 1]).folded
+        """Whether this turn says a call's values, which the turn without calls may have said for
+        another: "move it to savings", and then "how much is in savings"."""
         now = Text.of(self.task.script[self.turn])
-        values = [leaf for leaf in values_in(self.calls[index].arguments) if not is_small(leaf)]
-        return bool(values) and all(
-            now.contains_any_form(value) and asked.count(str(value).casefold()) < 2
-            for value in values
-        )
+        values = {leaf for leaf in values_in(self.calls[index].arguments) if not is_small(leaf)}
+        return bool(values) and all(map(now.contains_any_form, values))
 
     def _supplied(self, call: Call) -> Iterator[str]:
         """How each value of `call` that this turn is the first to say could be had before; "" where

@@ -113,20 +113,18 @@ def refused(prober: Prober, tools: Iterable[str]) -> str:
     lines = []
     for name in tools:
         probed = prober.at(name, Scene(prober.state, {}, {}, {}))
-        parameters = prober.environment.tools()[name].parameters
-        numbers = {
-            parameter.name
-            for parameter in parameters
-            if parameter.schema.get("type") in ("integer", "number")
-            and not identifies(parameter.name, None, frozenset())
-        }
-        # a number that none is would be no priority either
-        existing = [argument for argument in probed.existing if argument not in numbers]
-        required = [parameter.name for parameter in parameters if parameter.required]
-        why = one_line(probed.refusal[:REFUSAL])
+        tool = prober.environment.tools()[name]
+        # any number that is no identifier may be a priority
+        existing = [
+            argument
+            for argument in probed.existing
+            if tool.by_name[argument].schema.get("type") not in ("integer", "number")
+            or identifies(argument, None, frozenset())
+        ]
         if not probed.working:
-            none = f"nothing is there yet that it takes as {', '.join(required)}"
-            lines.append(f"{name}: everything; {why or none}")
+            required = ", ".join(one.name for one in tool.parameters if one.required)
+            none = f"nothing is there yet that it takes as {required}"
+            lines.append(f"{name}: everything; {one_line(probed.refusal[:REFUSAL]) or none}")
         elif existing and not prober.environment.features.waits:
             lines.append(f"{name}: what is not there as {', '.join(existing)}")
     return "\n".join(lines)

@@ -112,8 +112,7 @@ class Answers:
     problems: dict[Key, str] = field(default_factory=dict)
     feedback: bool = True
     asked: Counter[Key] = field(default_factory=Counter)
-    shown: dict[Key, Any] = field(default_factory=dict)  # what left no choice when it was asked
-    became: dict[Key, str] = field(default_factory=dict)  # what of these answers and it is another
+    became: dict[Key, str] = field(default_factory=dict)  # answers that left no choice but another
     invented: set[Key] = field(default_factory=set)
     prober: Prober | None = None
 
@@ -191,7 +190,7 @@ class ValueChooser:
         if len(blank.values) == 1 and blank.closed and not blank.optional:
             (only,) = blank.values
             self.only[key] = blank
-            answer = self.answers.values.get(key, self.answers.shown.get(key, only))
+            answer = self.answers.values.get(key, only)
             if _taken(blank, answer) is None:
                 self.answers.became[key] = f"{spoken(answer)} became {spoken(only)}"
             return only
@@ -354,6 +353,8 @@ def _question(
     first, *rest = run.blanks.values()
     here = first.key[:2]
     blanks = [first, *(blank for blank in rest if not blank.fed or blank.key[:2] == here)]
+    unknown = (blank for key, blank in run.only.items() if key not in run.answers.values)
+    blanks += [blank for blank in unknown if not blank.fed]
     # A snapshot may hold more than an initial state, which is how the world describes itself.
     world = run.scene.state if run.scene.state.keys() == state.keys() else state
     role = context.asker.roles.parameters
@@ -363,16 +364,11 @@ def _question(
         showing.call_line(call, result._replace(text=showing.excerpt(result.text, share)))
         for call, result in calls
     ]
-    only = [
-        f"{blank.id} ({blank.argument} of {blank.tool}): only {spoken(*blank.values)}"
-        for blank in run.only.values()
-    ]
     progress = {
         "done": "\n".join(ran) or "(none)",
-        "values": "\n".join([*(blank.line() for blank in blanks), *only]),
+        "values": "\n".join(blank.line() for blank in blanks),
     }
     # what is to be had stands in the lists of recipes
-    run.answers.shown = {key: blank.values[0] for key, blank in run.only.items()}
     share = 1 if run.prober is not None else 2
     room = role.world // (4 if all(blank.closed for blank in blanks) else share)
     setting = showing.setting(context.catalogue, plan, world, room)

@@ -381,17 +381,17 @@ def references(tools: Tools, draft: Draft, turn: int) -> tuple[list[str], list[s
                     ]
                     rival = None if outlives(value, meant.rival, met) else meant.rival
                     names = {mention.name for mention in meant.own}
-                    alike = (
-                        nouns_of([mention.name]) == nouns_of([name])
-                        for mention in met
-                        if mention.turn == meant.latest and key_of(mention.value) not in wanted
-                        for name in names
-                    )
+                    others = [
+                        nouns_of([one.name])
+                        for one in met
+                        if one.turn == meant.latest and key_of(one.value) not in wanted
+                    ]
+                    alike = any(nouns_of([name]) in others for name in names)
                     # `address` is no "mail box" to whoever met a `sender`
                     apt = nouns_of([meant.kind]) & nouns_of([argument, *names]) or any(
                         akin(argument, name) for name in names
                     )
-                    if rival is None and (meant.amount or (apt and not any(alike))):
+                    if rival is None and (meant.amount or (apt and not alike)):
                         words[f"that {meant.kind}"] = None
                     elif own:
                         free[f"the {meant.kind} with {own[0]}"] = None

@@ -252,17 +252,15 @@ def test_a_value_of_what_cannot_be_made_either_asks_for_no_other_call_that_has_i
     assert len(found(one)) == 1, "that one is another's"
 
 
-@pytest.mark.parametrize(
-    ("more", "doubt"), [("", True), (", and tell me how much there is in savings", False)]
-)
+@pytest.mark.parametrize(("where", "doubt"), [("savings", True), ("it", False)])
 def test_what_the_supply_asks_for_by_a_value_that_the_request_says_for_another_call(
-    more: str, doubt: bool
+    where: str, doubt: bool
 ) -> None:
     """Savings is named as where the money goes; the balance is asked for in the next turn: where a
     model wrote that, its judge decides."""
     texts = (
-        f"Move everything we have in the account that our treasurer named over to savings{more}.",
-        "It's cash. Then tell me how much is in savings.",
+        "Move everything we have in the account that our treasurer named over to savings.",
+        f"It's cash. Then tell me how much is in {where}.",
     )
     calls = (
         Call("get_balance", {"account": "cash"}),

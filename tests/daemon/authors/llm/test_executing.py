@@ -155,8 +155,9 @@ async def test_what_leaves_no_choice_is_shown_and_what_an_answer_became_is_told_
     prompts = [
         json.loads(line)["messages"][1]["content"] for line in bodies.read_text().splitlines()
     ]
-    assert all("1.2.file (file of read_file): only memo" in prompt for prompt in prompts)
-    other = ["(subject of search_mail): only party" in prompt for prompt in prompts]
+    only = """(file of read_file): {"one of":["memo"]}"""
+    assert all(only in prompt for prompt in prompts)
+    other = ["""(subject of search_mail): {"one of":["party"]}""" in prompt for prompt in prompts]
     assert any(other) and not all(other)
     assert other == [story.endswith(" (party became audit.)") for story in stories]
 
