@@ -173,7 +173,7 @@ ABOUT = re.compile(
     r"\b(?:to|from|in|at|for|on|with|by|appeared|where|who|whose|is|are)\b|[^\w\s'’/]"
     r"|(?<=\w) (?:the|an?) (?=\w+ (?:is|are)\b)"  # "the place the trip is from"
 )
-NAMED = re.compile(r"(?<=\w) (?:name|symbol)$")  # people speak of a file, not of its name
+NAMED = re.compile(r"(?<=\w) (?:name|symbol)s?$")  # people speak of a file, not of its name
 THING = re.compile(r"\b(?:of|identifies)\b")
 # a number that has to be computed from another
 RELATIVE = re.compile(

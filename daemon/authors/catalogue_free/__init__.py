@@ -290,13 +290,13 @@ def padded(
     maps = [
         (path, value)
         for path, value in walk(state)
-        if isinstance(value, Mapping)
-        and "*" not in path
-        # where "driver" is "locked", "driver_2" is nothing that anybody believes
-        and not all(isinstance(held, str) and not DIGIT.search(key) for key, held in value.items())
+        if isinstance(value, Mapping) and "*" not in path
     ]
     filled = 0
-    for path, _ in sorted(maps, key=lambda held: -len(held[1]))[:PADDABLE]:
+    maps.sort(key=lambda held: (_are_settings(held[1]), -len(held[1])))
+    for path, held in maps[:PADDABLE]:
+        if filled and _are_settings(held):
+            break  # only where nothing else can grow
         longer = copy.deepcopy(state)
         entries, before = (reduce(getitem, path, whole) for whole in (longer, state))
         words = {key: _stems(key, entry) for key, entry in entries.items()}
@@ -315,6 +315,13 @@ def padded(
         if filled == PADDED_MAPS:
             break
     return state
+
+
+def _are_settings(entries: Mapping[str, Any]) -> bool:
+    """Whether a map is hardly a collection: where "driver" is "locked", nobody believes in
+    "driver_2", nor in another of what there is but one."""
+    plain = (isinstance(held, str) and not DIGIT.search(key) for key, held in entries.items())
+    return len(entries) < 2 or all(plain)
 
 
 def _holds(environment: Environment, draft: Draft, state: State) -> bool:

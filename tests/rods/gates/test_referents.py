@@ -303,6 +303,7 @@ def test_people_speak_of_a_thing_and_not_of_its_name_or_symbol() -> None:
     for argument, about, words in (
         ("file", "The file name to move.", "that file"),
         ("symbol", "Stock symbol to watch.", "that stock"),
+        ("stocks", "List of stock symbols to filter.", "that stock"),
     ):
         left = mentions(0, Call("look", {argument: "menu"}), Result("", "done"))
         parameter = Parameter(argument, {"type": "string"}, description=about)

@@ -101,11 +101,18 @@ def test_a_collection_that_feeds_a_later_call_stays_as_it_is_and_others_grow(fir
     assert task.state is not None and len(task.state["counters"]) > len(STATE["counters"])
 
 
-@pytest.mark.parametrize(("key", "longer"), [("rear_left", False), ("door_1", True)])
-def test_a_table_of_settings_gets_no_entries_that_nobody_would_believe(
-    key: str, longer: bool
+@pytest.mark.parametrize(
+    ("key", "notes", "longer"),
+    [
+        ("rear_left", STATE["notes"], False),
+        ("door_1", STATE["notes"], True),
+        ("rear_left", {}, True),
+    ],
+)
+def test_a_table_of_settings_grows_only_where_nothing_else_can(
+    key: str, notes: Mapping[str, Any], longer: bool
 ) -> None:
-    state = {"notes": STATE["notes"], "counters": {}, "doors": {key: "locked", "trunk": "locked"}}
+    state = {"notes": notes, "counters": {}, "doors": {key: "locked", "trunk": "locked"}}
     draft = Draft(Plan(()), state, ())
     environment = SimpleNamespace(reset=lambda state: None)
     grown = padded(cast(Environment, environment), draft, frozenset(), random.Random(1))
