@@ -61,7 +61,7 @@ def missing(
             why = "can be made in the turn that is to be declined"
             ways = [
                 Reason(
-                    f"{served.calls[index]} {why}", turn + 1, index, doubt=served.said_anew(index)
+                    f"{served.calls[index]} {why}", turn + 1, index, doubt=index in served.worded
                 )
                 for index in served.possible()
             ]
@@ -90,6 +90,7 @@ class AbstentionTurn:
             for at in range(len(task.calls[number]))
         ]
         self.tools = visible(environment, task, turn - 1)
+        self.worded: set[int] = set()  # calls that are asked for by words alone, so far
 
     @cached_property
     def lacking(self) -> frozenset[int]:
@@ -160,13 +161,6 @@ class AbstentionTurn:
             for index, _ in steps
             if index not in spared and (index in preparing or self._asked_before(index, stopped))
         ]
-
-    def said_anew(self, index: int) -> bool:
-        """Whether this turn says a call's values, which the turn without calls may have said for
-        another: "move it to savings", and then "how much is in savings"."""
-        now = Text.of(self.task.script[self.turn])
-        values = {leaf for leaf in values_in(self.calls[index].arguments) if not is_small(leaf)}
-        return bool(values) and all(map(now.contains_any_form, values))
 
     def _supplied(self, call: Call) -> Iterator[str]:
         """How each value of `call` that this turn is the first to say could be had before; "" where
@@ -240,6 +234,7 @@ class AbstentionTurn:
             Text.of(asked).contains_any_form(value) for value in values
         ):
             return True
+        self.worded.add(index)
         names = [other.name for other in self.calls]
         book = lexicon(self.environment)
         return book.asks(stems(asked), names)[call.name] >= book.asks(stems(now), names)[call.name]

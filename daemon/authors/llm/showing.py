@@ -23,7 +23,7 @@ AROUND = 60
 BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 EXACT = 2**53  # from here on a bound is that of a machine
 # characters of a text, entries
-TOLD = 300  # characters of what a root's user says
+TOLD = 200  # characters of what a root's user says
 SHORTENINGS = ((10_000, 10_000), (200, 100), (80, 30), (40, 12), (24, 6))
 
 

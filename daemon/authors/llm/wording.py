@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import reduce
 from typing import Any
 
-from rods.analysis.containment import Text, akin, is_small, key_of, values_in
+from rods.analysis.containment import Text, is_small, key_of, values_in
 from rods.analysis.flows import Output
 from rods.analysis.schemas import limits
 from rods.asking import AnswerForm, Unreadable, one_of
@@ -388,9 +388,7 @@ def references(tools: Tools, draft: Draft, turn: int) -> tuple[list[str], list[s
                     ]
                     alike = any(nouns_of([name]) in others for name in names)
                     # `address` is no "mail box" to whoever met a `sender`
-                    apt = nouns_of([meant.kind]) & nouns_of([argument, *names]) or any(
-                        akin(argument, name) for name in names
-                    )
+                    apt = nouns_of([meant.kind]) & nouns_of([argument, *names])
                     if rival is None and (meant.amount or (apt and not alike)):
                         words[f"that {meant.kind}"] = None
                     elif own:
