@@ -72,13 +72,19 @@ def turn_lines(calls: Sequence[BoundCall]) -> str:
 
 
 def plan(catalogue: Catalogue, plan: Plan) -> str:
-    """A plan, one line a turn: each function with its purpose and the tools that it calls."""
+    """A plan, one line a turn: each function with its purpose and the tools that it calls, and of
+    what it takes up which function gave it last."""
     lines = []
+    givers: dict[str, str] = {}
     for number, turn in enumerate(plan.turns, start=1):
-        names = [
-            f"{number}.{place} {purpose(catalogue, name)}"
-            for place, name in enumerate(turn.recipes, start=1)
-        ]
+        names = list[str]()
+        for place, name in enumerate(turn.recipes, start=1):
+            recipe = catalogue.recipes[name]
+            text = purpose(catalogue, name)
+            for kind in recipe.needs & givers.keys():
+                text = text.replace(f"{{{kind}}}", f"{{{kind} of {givers[kind]}}}")
+            names.append(f"{number}.{place} {text}")
+            givers |= dict.fromkeys(recipe.gives, f"{number}.{place}")
         lines.append("; ".join(names) or f"{number} (asked in vain; done in the next turn)")
     return "\n".join(lines)
 
