@@ -343,16 +343,18 @@ def looked_up(calls: Sequence[BoundCall]) -> list[Any]:
     return [value for _, value in sorted({canonical(value): value for value in values}.items())]
 
 
+def _said_before(tools: Tools, draft: Draft, turn: int) -> set[bytes]:
+    """The values that the user has to say in earlier turns."""
+    values = (user_values(tools, calls) for calls in draft.turns[:turn])
+    return {canonical(value.value) for each in values for value in each}
+
+
 def references(tools: Tools, draft: Draft, turn: int) -> tuple[list[str], list[str]]:
     """How the words of `turn` may refer to what was met before and its calls take up, each once,
     and what needs words of their own, for which no hint would be English; nothing of what is looked
     up in this very turn and stands alone, or has to be said."""
     user_says = {canonical(value.value) for value in user_values(tools, draft.turns[turn])}
-    said = {
-        canonical(value.value)
-        for calls in draft.turns[:turn]
-        for value in user_values(tools, calls)
-    }
+    said = _said_before(tools, draft, turn)
     met = list[Mention]()
     words = dict[str, None]()
     free = dict[str, None]()
@@ -412,11 +414,7 @@ def with_values(context: Context, short: Draft, draft: Draft, turn: int) -> str:
     words = [
         showing.compact(named[name][0]) for bound in calls if (name := bound.call.name) in named
     ]
-    before = {
-        canonical(value.value)
-        for earlier in draft.turns[:turn]
-        for value in user_values(tools, earlier)
-    }
+    before = _said_before(tools, draft, turn)
     said = user_values(tools, calls)
     again = [value for value in said if not value.slot.thing and canonical(value.value) in before]
     said = [value for value in said if value not in again]
