@@ -7,7 +7,7 @@ which it shows calls."""
 import json
 import random
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from itertools import count
 from typing import Any
@@ -36,9 +36,10 @@ ARGUMENTS = re.compile(r'^\{"name":"(\w+)",.*?"arguments":(\{.*\})\}$', re.MULTI
 VALUE = re.compile(r"^(\S+) \((\S+) of \S+\): (\{.*\})$", re.MULTILINE)
 CHOICE = re.compile(r"^(\d+)\. \S+ of \S+: (.*)$", re.MULTILINE)
 TURN = re.compile(r"^Turn (\d+):\n?", re.MULTILINE)
-MUST_SAY = re.compile(r"^must say: (.*)$", re.MULTILINE)
-NEVER_SAY = re.compile(r"^never say: (.*)$", re.MULTILINE)
-REFER_TO = re.compile(r"^refer to: (.*)$", re.MULTILINE)
+LISTS = re.compile(
+    r"^(must say|say again, or refer to|never say|refer to|in words of your own): (?!\()(.*)$",
+    re.MULTILINE,
+)
 SENTENCES = re.compile(r"(?<=[.!?]) (?=Please |What matters here )")
 LISTING = "What matters here is "
 
@@ -53,8 +54,7 @@ def plan(asked: Asked) -> Answer:
     """Any of the functions that may stand in a place, rather one that its world takes now and none
     twice, if others than the seed's are left then. What another place feeds takes what that one's
     name speaks of, if some draw of many has it so. Calls of a turn may be taken together."""
-    with_story = asked.schema is None or "narrative" in asked.schema["properties"]
-    answer: Answer = {"narrative": STORY} if with_story else {}
+    answer = _told(asked, "narrative")
     takes = {
         name: set(json.loads(arguments))
         for name, arguments in ARGUMENTS.findall(asked.fields["schemas"])
@@ -95,6 +95,12 @@ def plan(asked: Asked) -> Answer:
     return answer | turns
 
 
+def _told(asked: Asked, name: str) -> Answer:
+    """The story, where the answer has room for it."""
+    wanted = asked.schema is None or name in asked.schema["properties"]
+    return {name: STORY} if wanted else {}
+
+
 def values(asked: Asked) -> Answer:
     """Any of the values that a line offers, or one that its schema allows."""
     chosen = {}
@@ -108,7 +114,7 @@ def values(asked: Asked) -> Answer:
             if offered
             else Sampler(asked.chance).value(argument, may["any"])
         )
-    return {"values": chosen}
+    return {**_told(asked, "story"), "values": chosen}
 
 
 def world(asked: Asked) -> Answer:
@@ -145,7 +151,13 @@ def _request(asked: Asked, part: str) -> str:
     calls: list[Shown] = [
         json.loads(line) for line in part.splitlines() if line.startswith('{"call"')
     ]
-    values, hidden, pointed = (_listed(line, part) for line in (MUST_SAY, NEVER_SAY, REFER_TO))
+    lists = defaultdict[str, list[Any]](list)
+    for name, text in LISTS.findall(part):
+        lists[name] = json.loads(f"[{text}]")
+    values = lists["must say"] + lists["say again, or refer to"]
+    hidden = lists["never say"]
+    free = lists["in words of your own"]
+    pointed = lists["refer to"] + [words for words in free if str(words).startswith("the ")]
     does = dict(PURPOSE.findall(asked.question))
     sentences = list[str]()
     for call in calls:
@@ -168,16 +180,6 @@ def _request(asked: Asked, part: str) -> str:
     text = " ".join(sentences)
     unsaid = [_words(value) for value in values if not Text.of(text).contains_exact(value)]
     return text if not unsaid else f"{text} {LISTING}{'; and '.join(unsaid)}."
-
-
-def _listed(line: re.Pattern[str], part: str) -> list[Any]:
-    """The values in the line of a turn that matches; none where it has no such line, or says so in
-    words."""
-    match = line.search(part)
-    values: list[Any] = (
-        [] if match is None or match[1].startswith("(") else json.loads(f"[{match[1]}]")
-    )
-    return values
 
 
 # Stage IV: verification, judge, diagnosis.

@@ -120,7 +120,8 @@ class Recipe:
     """A HIGH-LEVEL function. `phrases` are imperative clauses without a full stop, with `{slot}`
     fields; each must name every slot (of users and of things) exactly once. `ends` are kinds of
     things that exist no longer afterwards, and facts that are no longer so. `short` recipes do not
-    work in the padded worlds of long contexts."""
+    work in the padded worlds of long contexts; nobody asks for `odd` ones unless a shape needs
+    them, so that models are rather offered others."""
 
     name: str
     steps: tuple[RecipeStep, ...]
@@ -131,6 +132,7 @@ class Recipe:
     unless: Texts = ()
     makes: Texts = ()
     short: bool = False
+    odd: bool = False
     purpose: Texts = ()  # what a user wants by it, without values ("lend a book")
     leads: Texts = ()  # sentences that ask for nothing, said before it ("A reader is here.")
 

@@ -164,6 +164,7 @@ class _RecipeFields(BaseModel, extra="forbid"):
     purpose: Texts = ()
     leads: Lines = ()
     short: StrictBool = False
+    odd: StrictBool = False
 
 
 class RecipeTables(BaseModel, extra="forbid", frozen=True):

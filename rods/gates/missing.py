@@ -60,7 +60,9 @@ def missing(
         if fair and not ways:
             why = "can be made in the turn that is to be declined"
             ways = [
-                Reason(f"{served.calls[index]} {why}", turn + 1, index)
+                Reason(
+                    f"{served.calls[index]} {why}", turn + 1, index, doubt=index in served.worded
+                )
                 for index in served.possible()
             ]
         reasons += ways
@@ -88,6 +90,7 @@ class AbstentionTurn:
             for at in range(len(task.calls[number]))
         ]
         self.tools = visible(environment, task, turn - 1)
+        self.worded: set[int] = set()  # calls that are asked for by words alone, so far
 
     @cached_property
     def lacking(self) -> frozenset[int]:
@@ -231,6 +234,7 @@ class AbstentionTurn:
             Text.of(asked).contains_any_form(value) for value in values
         ):
             return True
+        self.worded.add(index)
         names = [other.name for other in self.calls]
         book = lexicon(self.environment)
         return book.asks(stems(asked), names)[call.name] >= book.asks(stems(now), names)[call.name]

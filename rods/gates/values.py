@@ -173,6 +173,7 @@ ABOUT = re.compile(
     r"\b(?:to|from|in|at|for|on|with|by|appeared|where|who|whose|is|are)\b|[^\w\s'’/]"
     r"|(?<=\w) (?:the|an?) (?=\w+ (?:is|are)\b)"  # "the place the trip is from"
 )
+NAMED = re.compile(r"(?<=\w) (?:name|symbol)s?$")  # people speak of a file, not of its name
 THING = re.compile(r"\b(?:of|identifies)\b")
 # a number that has to be computed from another
 RELATIVE = re.compile(
@@ -293,9 +294,10 @@ class Referent:
     def kind(self) -> str:
         """What people call such a thing."""
         parts = [part.lower() for part in PARTS.findall(self.name)]
-        noun = self.noun or " ".join(part for part in parts if part not in IDENTIFIES) or "one"
+        described = NAMED.sub("", self.noun)
+        noun = described or " ".join(part for part in parts if part not in IDENTIFIES) or "one"
         met = nouns_of([self.name, *(mention.name for mention in self.own)])
-        if apt := [word for word in self.noun.split() if word in met]:
+        if apt := [word for word in described.split() if word in met]:
             noun = " ".join(apt)  # met as a file, of "file or directory"
         if not self.noun and any(map(ABOUT.fullmatch, parts)):
             noun = "one"  # `travel_from` names no thing
@@ -416,6 +418,12 @@ def referent(
     )
 
 
+def outlives(value: Any, rival: Any, met: Sequence[Mention]) -> bool:
+    """Whether `value` was met in a later turn than `rival`, under whatever name."""
+    last = {key_of(mention.value): mention.turn for mention in met}
+    return not is_small(value) and last[key_of(value)] > last.get(key_of(rival), -1)
+
+
 def referents(environment: Environment, task: Task, results: Results) -> Reasons:
     """The arguments that their turn does not determine; empty when there are none. `results`: of
     the ground truth."""
@@ -465,6 +473,7 @@ def referents(environment: Environment, task: Task, results: Results) -> Reasons
                         text = f"{call.name}: {name}={value!r}: {why}{hint}"
                         certain = not CHOOSES.search(request.folded) and any(
                             why == f"{one.value!r} {AS_WELL}"
+                            and not outlives(value, one.value, met)
                             and not words.intersection(stems(str(value))).difference(
                                 stems(str(one.value))
                             )

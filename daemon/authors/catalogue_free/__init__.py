@@ -64,6 +64,7 @@ FREE = {
     "remark",
 }  # said in one's own words
 WORD = re.compile(r"\w+")
+DIGIT = re.compile(r"\d")
 QUOTED = re.compile(r"""["'`]([\w /.-]{1,30})["'`]""")  # in a description: often an option
 # collections that padding fills up, and entries for each
 PADDED_MAPS = 4
@@ -292,7 +293,10 @@ def padded(
         if isinstance(value, Mapping) and "*" not in path
     ]
     filled = 0
-    for path, _ in sorted(maps, key=lambda held: -len(held[1]))[:PADDABLE]:
+    maps.sort(key=lambda held: (_are_settings(held[1]), -len(held[1])))
+    for path, held in maps[:PADDABLE]:
+        if filled and _are_settings(held):
+            break  # only where nothing else can grow
         longer = copy.deepcopy(state)
         entries, before = (reduce(getitem, path, whole) for whole in (longer, state))
         words = {key: _stems(key, entry) for key, entry in entries.items()}
@@ -311,6 +315,13 @@ def padded(
         if filled == PADDED_MAPS:
             break
     return state
+
+
+def _are_settings(entries: Mapping[str, Any]) -> bool:
+    """Whether a map is hardly a collection: where "driver" is "locked", nobody believes in
+    "driver_2", nor in another of what there is but one."""
+    plain = (isinstance(held, str) and not DIGIT.search(key) for key, held in entries.items())
+    return len(entries) < 2 or all(plain)
 
 
 def _holds(environment: Environment, draft: Draft, state: State) -> bool:

@@ -19,7 +19,7 @@ from rods.daemon.authors.base import StagedAssignment, with_calls
 from rods.daemon.authors.catalogue_free import is_changed, is_single_tool
 from rods.daemon.authors.catalogue_free.probing import Prober, is_pointed_at
 from rods.environments.base import Environment, Parameter, reference, value_of
-from rods.gates.values import Mention, is_amount, is_credential, keys_of, mentions
+from rods.gates.values import Mention, identifies, is_amount, is_credential, keys_of, mentions
 from rods.tasks import Task
 from rods.transcripts import one_line
 
@@ -110,14 +110,24 @@ def feeding(assignment: StagedAssignment) -> Mapping[Position, list[int]]:
 def refused(prober: Prober, tools: Iterable[str]) -> str:
     """What those tools refuse at the start, one a line, as far as the prober's world shows:
     everything, with what it says, or what does not exist."""
-    tried = {name: prober.at(name, Scene(prober.state, {}, {}, {})) for name in tools}
-    return "\n".join(
-        f"{name}: what is not there as {', '.join(probed.existing)}"
-        if probed.working
-        else f"{name}: everything; {one_line(probed.refusal[:REFUSAL]) or 'nothing works yet'}"
-        for name, probed in tried.items()
-        if not (probed.working and (prober.environment.features.waits or not probed.existing))
-    )
+    lines = []
+    for name in tools:
+        probed = prober.at(name, Scene(prober.state, {}, {}, {}))
+        tool = prober.environment.tools()[name]
+        # any number that is no identifier may be a priority
+        existing = [
+            argument
+            for argument in probed.existing
+            if tool.by_name[argument].schema.get("type") not in ("integer", "number")
+            or identifies(argument, None, frozenset())
+        ]
+        if not probed.working:
+            required = ", ".join(one.name for one in tool.parameters if one.required)
+            none = f"nothing is there yet that it takes as {required}"
+            lines.append(f"{name}: everything; {one_line(probed.refusal[:REFUSAL]) or none}")
+        elif existing and not prober.environment.features.waits:
+            lines.append(f"{name}: what is not there as {', '.join(existing)}")
+    return "\n".join(lines)
 
 
 def pairs(prober: Prober, producers: Sequence[str], consumers: Sequence[str]) -> Pairs:
@@ -196,10 +206,20 @@ def with_inferred_flows(
     if (reached := depth(draft)) != assignment.profile.depth:
         raise ComposeError(
             "conversation_construct_failed",
-            f"results feed calls over {reached} steps, it must be {assignment.profile.depth}: what "
-            "words can point at in a result, as the only one of its kind there, feeds a later call",
+            f"the longest chain has {reached} calls: what words can point at in a result, as the "
+            f"only one of its kind there, feeds a later call. {chain(assignment.profile.depth)}",
         )
     return draft
+
+
+def chain(calls: int) -> str:
+    """What a profile's depth asks of a plan, in words that can be counted."""
+    if calls < 2:
+        return "No call may take what another returned: the user says it."
+    return (
+        f"The longest chain of calls, each of which takes what the one before it returned, must "
+        f"have {calls} calls."
+    )
 
 
 def depth(draft: Draft) -> int:

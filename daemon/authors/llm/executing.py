@@ -28,7 +28,7 @@ from rods.daemon.authors.catalogue_free import is_single_tool, linking, takes_fr
 from rods.daemon.authors.catalogue_free.probing import Prober
 from rods.daemon.authors.llm import showing
 from rods.daemon.authors.llm.forming import check_form
-from rods.daemon.authors.llm.questions import Context, Key
+from rods.daemon.authors.llm.questions import NARRATIVE, Context, Key
 from rods.daemon.authors.state_shapes import State, contents
 from rods.environments.base import Tools
 
@@ -112,6 +112,7 @@ class Answers:
     problems: dict[Key, str] = field(default_factory=dict)
     feedback: bool = True
     asked: Counter[Key] = field(default_factory=Counter)
+    became: dict[Key, str] = field(default_factory=dict)  # answers that left no choice but another
     invented: set[Key] = field(default_factory=set)
     prober: Prober | None = None
 
@@ -172,6 +173,8 @@ class ValueChooser:
     place: tuple[int, int] = (-1, -1)  # of the last choice
     # what chance has put into the world as new, and for which blank
     drafts: dict[str, Key] = field(default_factory=dict)
+    only: dict[Key, UnboundArgument] = field(default_factory=dict)  # what leaves no choice
+    given: list[tuple[str, Any]] = field(default_factory=list)  # answers, with their domains
     stand_in: Chooser = field(init=False)
 
     def __post_init__(self) -> None:
@@ -185,16 +188,20 @@ class ValueChooser:
         single = is_single_tool(choice.recipe)
         blank = self._blank(key, choice, single=single)
         if len(blank.values) == 1 and blank.closed and not blank.optional:
-            return blank.values[0]
+            (only,) = blank.values
+            self.only[key] = blank
+            answer = self.answers.values.get(key, only)
+            if _taken(blank, answer) is None:
+                self.answers.became[key] = f"{spoken(answer)} became {spoken(only)}"
+            return only
         if key in self.answers.values:
             answer = self.answers.values[key]
-            if (taken := _taken(blank, answer)) is not None:
+            taken = _taken(blank, answer)
+            if taken is None and self._named(choice, answer) and not blank.problem:
+                taken = answer  # the world judges
+            if taken is not None:
+                self.given.append((choice.domain, answer))
                 return taken
-            if blank.closed and self.answers.asked[key] and key not in self.answers.invented:
-                # it was to be had as chance had bound what comes before it
-                other = self.stand_in(replace(choice, values=blank.values))
-                self.answers.values[key] = other
-                return other
             if self.answers.feedback:
                 blank = replace(
                     blank, problem=f"{repr(spoken(answer))[:80]} is not to be had at that moment"
@@ -209,6 +216,15 @@ class ValueChooser:
         if new and "enum" not in blank.schema:
             self.drafts.setdefault(drawn, key)
         return drawn
+
+    def _named(self, choice: Choice, answer: Any) -> bool:
+        """Whether a list of what the world has not got yet lacks a value only since the user has
+        named it as another."""
+        there = contents(choice.scene.state)
+        known = sum(canonical(meant(value)) in there for value in choice.values)
+        return 2 * known < len(choice.values) and any(
+            domain != choice.domain and answer == said for domain, said in self.given
+        )
 
     def _blank(self, key: Key, choice: Choice, *, single: bool) -> UnboundArgument:
         tool, argument = _filled(choice)
@@ -236,7 +252,13 @@ class ValueChooser:
         if len(few) > OPTIONS and not (single and closed):
             earlier = [value for value in values if meant(value) in choice.earlier][: OPTIONS // 4]
             rest = [value for value in values if value not in earlier]
-            few = earlier + Random(len(values)).sample(rest, OPTIONS - len(earlier))
+            start = self.scene or choice.scene
+            salt = len(canonical(start.state))
+            # the same of two lists as far as they share them, and what is there already
+            there = contents(start.state)
+            rest.sort(key=lambda value: Random(f"{salt} {spoken(value)}").random())
+            rest.sort(key=lambda value: canonical(meant(value)) not in there)
+            few = earlier + rest[: OPTIONS - len(earlier)]
         # Numbers and truth values are written as they are, anything else in words.
         # What chance has put into the world is told by where it comes from, and what stands in its
         # texts is left out: nobody sees it.
@@ -267,12 +289,17 @@ async def execute(
     if context.answered is not None and context.answered[0] is plan:  # its state was patched
         _, answers.values, answers.invented = context.answered
         answers.asked.update(answers.values.keys())
+    else:
+        context.story = plan.narrative.get("story", "")
     context.answered = plan, answers.values, answers.invented
     while True:
         outcome = await context.compute(_bound, context, assignment, plan, state, answers)
         if isinstance(outcome, Draft):
             await context.compute(check_form, context, assignment, outcome)
-            return outcome
+            changed = "; ".join(answers.became.values())
+            told = f"{context.story} ({changed}.)" if changed else context.story
+            story = {"story": told} if context.story else {}
+            return replace(outcome, plan=replace(plan, narrative=story))
         blanks, fields = outcome
         answers.add(await _asked(context, assignment, blanks, fields), blanks)
 
@@ -326,6 +353,8 @@ def _question(
     first, *rest = run.blanks.values()
     here = first.key[:2]
     blanks = [first, *(blank for blank in rest if not blank.fed or blank.key[:2] == here)]
+    unknown = (blank for key, blank in run.only.items() if key not in run.answers.values)
+    blanks += [blank for blank in unknown if not blank.fed]
     # A snapshot may hold more than an initial state, which is how the world describes itself.
     world = run.scene.state if run.scene.state.keys() == state.keys() else state
     role = context.asker.roles.parameters
@@ -342,7 +371,8 @@ def _question(
     # what is to be had stands in the lists of recipes
     share = 1 if run.prober is not None else 2
     room = role.world // (4 if all(blank.closed for blank in blanks) else share)
-    return blanks, {**showing.setting(context.catalogue, plan, world, room), **progress}
+    setting = showing.setting(context.catalogue, plan, world, room)
+    return blanks, {**setting, **progress, "story": context.story or "(none)"}
 
 
 async def _asked(
@@ -352,9 +382,13 @@ async def _asked(
     fields: Mapping[str, str],
 ) -> dict[Key, Any]:
     optional = frozenset(blank.id for blank in blanks if blank.optional)
-    form = AnswerForm({"values": obj({blank.id: blank.as_schema() for blank in blanks}, optional)})
+    told = assignment.narrative and not context.story
+    story = {"story": NARRATIVE} if told else {}
+    wanted = obj({blank.id: blank.as_schema() for blank in blanks}, optional)
+    form = AnswerForm({**story, "values": wanted})
 
     def read(answer: JsonObject) -> dict[Key, Any]:
+        context.story = context.story or answer.get("story", "").strip()
         said = answer["values"]
         values: dict[Key, Any] = {}
         for blank in blanks:
@@ -366,11 +400,16 @@ async def _asked(
     return await context.ask(
         assignment,
         "parameters",
-        {**fields, "longest": str(assignment.limits.max_string)},
+        {
+            **fields,
+            "longest": str(assignment.limits.max_string),
+            "root": showing.root(assignment.root),
+        },
         form,
         read,
         turn=blanks[0].key[0],
         functions=[blanks[0].tool],
+        sections=["tell"] if told else [],
         parts=40 * len(blanks),
     )
 

@@ -130,11 +130,13 @@ class PartialTask:
         )
 
     def served(self, gap: Gap, *, fair: bool = True) -> list[str]:
-        """How the turn could be served without what `gap` takes away; with `fair`, any part of
-        it."""
+        """How the turn could be served for certain without what `gap` takes away; with `fair`, any
+        part of it."""
         task = self.with_gap(gap).task()
         blamed = missing(self.context.environment, task, self.results, fair=fair)
-        return [reason.text for reason in blamed if reason.turn == self.turn + 1]
+        return [
+            reason.text for reason in blamed if reason.turn == self.turn + 1 and not reason.doubt
+        ]
 
     def removable_functions(self) -> list[Gap]:
         """What functions leave behind that may be taken away together. Raises

@@ -140,7 +140,7 @@ async def patch(
     may = showing.state(schema, room) if schema else ""
     fields = {
         "error": error.type,
-        "function": error.function or "(unknown)",
+        "function": (error.function or "(unknown)") + showing.at_turn(error),
         "detail": one_line(error.detail),
         "plan": showing.plan(context.catalogue, plan) if plan else NO_PLAN,
         "state": showing.state(state, room),

@@ -28,7 +28,7 @@ from rods.daemon.authors.catalogue_free.probing import Prober
 from rods.daemon.authors.llm import showing, wording
 from rods.daemon.authors.llm.forming import check_form
 from rods.daemon.authors.llm.initial_states import mended
-from rods.daemon.authors.llm.questions import Context
+from rods.daemon.authors.llm.questions import NARRATIVE, Context
 from rods.daemon.authors.procedural import sketch
 from rods.environments.base import Environment, Instance
 from rods.prompts import load
@@ -43,10 +43,8 @@ DRAWS = 16  # plans of single tools that chance draws at most, to see which can 
 KNOWN = 4  # such plans that are enough
 TRIED = 3  # functions that are drawn at most for a place of one
 PROBED = 5_000  # calls after which no more are drawn
-NARRATIVE = {"type": "string", "minLength": 1, "maxLength": 800}
 FAILURE = 1_000  # characters of a failure that is told
 PAIRS = 12  # that are shown of functions which feed each other
-TOLD = 300  # characters of what the root's user says
 # of a function that the model writes
 TOOLS = {"type": "array", "items": {"type": "string"}, "minItems": 2}
 COMPOSED = {
@@ -125,7 +123,11 @@ async def plan(context: Context, assignment: StagedAssignment) -> Plan:
         context.settings.high_level and wanted.depth is None and "decompose_failed" not in failed
     )
     alone = composes and "query_verify_failed" in failed  # Appendix E: then one function a turn
-    form: JsonObject = {"narrative": NARRATIVE} if assignment.narrative else {}
+    # of recipes it is told with the values, by who sees the world
+    storied = assignment.narrative and wanted.depth is None
+    if not (storied or composes or wanted.leaves_choice):
+        return _planned(catalogue, wanted.offered)
+    form: JsonObject = {"narrative": NARRATIVE} if storied else {}
     form |= {"functions": COMPOSED} if composes else {}
     for number, places in enumerate(wanted.turns, 1):
         if places:
@@ -161,7 +163,7 @@ async def plan(context: Context, assignment: StagedAssignment) -> Plan:
         except Unreadable as unfit:  # it could be read
             unfit.error = unfit.error or "func_sample_failed"
             raise
-        story = {"story": answer["narrative"].strip()} if assignment.narrative else {}
+        story = {"story": answer["narrative"].strip()} if storied else {}
         return replace(_planned(catalogue, chosen), narrative=story, composed=composed)
 
     guidance = load("guidance").sections
@@ -176,7 +178,7 @@ async def plan(context: Context, assignment: StagedAssignment) -> Plan:
         "pattern": _places(wanted, assignment.profile.type) + _links(assignment, wanted),
         "refused": refused,
         "tools": ", ".join(assignment.profile.tools),
-        "root": showing.excerpt("\n".join(map(one_line, assignment.root.script)), TOLD),
+        "root": showing.root(assignment.root),
         "failures": "\n".join(map(_failure_line, assignment.failures)),
         "blocked": ", ".join(sorted(assignment.blocked)) or "(none)",
         "guidance": " ".join(guidance[type] for type in failed if type in guidance),
@@ -196,8 +198,8 @@ async def plan(context: Context, assignment: StagedAssignment) -> Plan:
     due = {
         "schemas": wanted.depth is None,
         "refused": refused,
-        "story": assignment.narrative,
-        "root": assignment.narrative,
+        "story": storied,
+        "root": storied,
         "avoid": avoids,
         "others": avoids and others,
         "compose": composes,
@@ -400,7 +402,12 @@ def _from_recipes(
     environment = prober.environment
     recipes_only = replace(catalogue, recipes=own)
     silent = replace(assignment, narrative=False)
-    barred = assignment.blocked
+    # what nobody asks for, or what takes back what an earlier one made, is not forced on anybody
+    odd = [
+        name for name, recipe in own.items() if recipe.odd or recipe.needs.intersection(recipe.ends)
+    ]
+    barred = assignment.blocked.union(odd)
+    second: Plan | None = None  # with a function in two turns: rather none
     for _ in range(DRAWN):
         try:
             others = replace(silent, blocked=barred)
@@ -409,15 +416,23 @@ def _from_recipes(
             sketched = sketch(recipes_only, environment, silent, rng)
             barred = assignment.blocked
         if (doom := tried(sketched)) is None:
-            break
-        barred = barred.union(doom.functions)
+            counts = Counter(name for turn in sketched.turns for name in turn.recipes)
+            if not (twice := [name for name, count in counts.items() if count > 1]):
+                break
+            second = second or sketched
+            barred = barred.union(twice)
+        else:
+            barred = barred.union(doom.functions)
     else:
-        assert doom is not None
-        raise ComposeError("no_pattern", doom.detail)
+        if second is None:
+            assert doom is not None
+            raise ComposeError("no_pattern", doom.detail)
+        sketched = second
     tools = environment.tools()
     avoided = {call.name for call in assignment.seed.goal_calls} - catalogue.common
     chosen = [[own[name] for name in turn.recipes] for turn in sketched.turns]
     later = [recipe for turn in chosen for recipe in turn]
+    elsewhere = [*later]
     table = Table()
     turns = []
     for turn, recipes in enumerate(chosen):
@@ -433,7 +448,8 @@ def _from_recipes(
             options = [
                 other.name
                 for other in own.values()
-                if other not in recipes
+                if other not in elsewhere
+                and not other.odd
                 and other.needs == recipe.needs
                 and set(other.when) <= set(recipe.when)
                 and other.fits(table.things.keys())
@@ -512,7 +528,7 @@ def _check(
                 raise Unreadable(f"{what}, which nothing before it gives", functions=[name])
             table.add(recipe, turn)
     if wanted.depth is not None and table.depth != wanted.depth:
-        raise Unreadable(f"results feed calls over {table.depth} steps, it must be {wanted.depth}")
+        raise Unreadable(f"the chain has {table.depth} calls. {linking.chain(wanted.depth)}")
 
 
 def _decomposed(
@@ -573,17 +589,13 @@ def _places(wanted: Pattern, type: TaskType) -> str:
 
 
 def _links(assignment: StagedAssignment, wanted: Pattern) -> str:
-    """What must be kept of the root's flows: which turns use what others return, or which places,
-    where the functions do not bring it."""
-    if not assignment.profile.edges:
-        return ""
+    """What must be kept of the root's flows where the functions do not bring it: which places use
+    what others return, over how many calls."""
     if wanted.depth is not None:
-        uses = [
-            f"turn {later + 1} uses what "
-            f"{'an earlier call of its own' if turn == later else f'turn {turn + 1}'} finds"
-            for turn, later in sorted(assignment.profile.links)
-        ]
-        return f"\nKeep to this, whichever functions you choose: {'; '.join(uses)}."
+        return ""  # whichever are chosen bring it
+    chain = "\n" + linking.chain(assignment.profile.depth)
+    if not assignment.profile.edges:
+        return chain
     fed = set()
     for producer, consumer, _ in assignment.profile.edges:
         such = ", ".join(map(" to ".join, wanted.pairs.get((producer, consumer), ())[:PAIRS]))
@@ -594,11 +606,11 @@ def _links(assignment: StagedAssignment, wanted: Pattern) -> str:
     return (
         "\nWhat a call returns must be of use as an argument later, which the user need not say: a "
         "value that is the only one of its kind there, or that words tell from the others. "
-        f"This holds for {'; '.join(sorted(fed))}."
+        f"This holds for {'; '.join(sorted(fed))}.{chain}"
     )
 
 
 def _failure_line(error: ComposeError) -> str:
-    where = "" if error.turn is None else f" in turn {error.turn + 1}"
+    where = showing.at_turn(error)
     about = "" if error.function is None else f" with {error.function}"
     return f"- {error.type}{where}{about}: {one_line(error.detail[:FAILURE])}"

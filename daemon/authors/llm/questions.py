@@ -18,6 +18,7 @@ from rods.environments.base import Environment
 from rods.faults import ErrorType
 from rods.files import module_table
 
+NARRATIVE = {"type": "string", "minLength": 1, "maxLength": 800}
 KEPT = 4_000  # characters of a failed answer that are kept as evidence
 Key = tuple[int, int, str]  # of a value: turn, place in it, slot
 QUESTIONS: Mapping[str, tuple[str, ErrorType]] = module_table(__file__)
@@ -62,7 +63,7 @@ class Asker(Questioner):
 class Context:
     """What every stage of one variant works with. `patches` holds all accepted ones, merged,
     `answered` the plan whose values were asked for last, the values that are known, and which of
-    them were invented."""
+    them were invented, `story` what was told with them."""
 
     environment: Environment
     catalogue: Catalogue
@@ -71,6 +72,7 @@ class Context:
     threads: Executor
     patches: JsonObject = field(default_factory=dict)
     answered: tuple[Plan, dict[Key, Any], set[Key]] | None = None
+    story: str = ""
 
     async def compute(self, function: Callable[..., T], *arguments: Any) -> T:
         """`function(*arguments)`, computed in a thread; what it tells of itself holds meanwhile."""

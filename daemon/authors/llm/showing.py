@@ -12,9 +12,10 @@ from rods.analysis.containment import values_in
 from rods.calls import Call
 from rods.canonical import JsonMapping
 from rods.composing.catalogue import Catalogue
-from rods.composing.records import BoundCall, Draft, Plan
+from rods.composing.records import BoundCall, ComposeError, Draft, Plan
 from rods.daemon.authors.base import with_calls
 from rods.environments.base import Environment, Result, Tool, Tools
+from rods.tasks import Task
 from rods.transcripts import BREAKS, LONGEST, line, one_line
 
 # characters before and after what a later call takes from a result that is cut, at least
@@ -22,6 +23,7 @@ AROUND = 60
 BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 EXACT = 2**53  # from here on a bound is that of a machine
 # characters of a text, entries
+TOLD = 200  # characters of what a root's user says
 SHORTENINGS = ((10_000, 10_000), (200, 100), (80, 30), (40, 12), (24, 6))
 
 
@@ -70,13 +72,19 @@ def turn_lines(calls: Sequence[BoundCall]) -> str:
 
 
 def plan(catalogue: Catalogue, plan: Plan) -> str:
-    """A plan, one line a turn: each function with its purpose and the tools that it calls."""
+    """A plan, one line a turn: each function with its purpose and the tools that it calls, and of
+    what it takes up which function gave it last."""
     lines = []
+    givers: dict[str, str] = {}
     for number, turn in enumerate(plan.turns, start=1):
-        names = [
-            f"{number}.{place} {purpose(catalogue, name)}"
-            for place, name in enumerate(turn.recipes, start=1)
-        ]
+        names = list[str]()
+        for place, name in enumerate(turn.recipes, start=1):
+            recipe = catalogue.recipes[name]
+            text = purpose(catalogue, name)
+            for kind in recipe.needs & givers.keys():
+                text = text.replace(f"{{{kind}}}", f"{{{kind} of {givers[kind]}}}")
+            names.append(f"{number}.{place} {text}")
+            givers |= dict.fromkeys(recipe.gives, f"{number}.{place}")
         lines.append("; ".join(names) or f"{number} (asked in vain; done in the next turn)")
     return "\n".join(lines)
 
@@ -182,6 +190,16 @@ def narrative(story: Mapping[str, str]) -> str:
         )
         or "(none)"
     )
+
+
+def at_turn(error: ComposeError) -> str:
+    """Where a failure was, if that is known."""
+    return "" if error.turn is None else f" in turn {error.turn + 1}"
+
+
+def root(task: Task) -> str:
+    """The beginning of what the user of a root says."""
+    return excerpt("\n".join(map(one_line, task.script)), TOLD)
 
 
 def setting(catalogue: Catalogue, written: Plan, world: Any, room: int) -> dict[str, str]:

@@ -32,6 +32,8 @@ from rods.gates.values import (
     keys_of,
     mentions,
     noun_of,
+    nouns_of,
+    outlives,
     referent,
     referents,
 )
@@ -39,6 +41,7 @@ from rods.prompts import load
 from rods.tasks import Task
 from rods.transcripts import one_line
 
+NOTHING = "(nothing in particular)"
 AGAIN = 1  # times that queries which failed their verification are written anew
 LONGEST = 80  # words of a turn; BFCL's own users need as many for seven calls
 TEXT: JsonMapping = {"type": "string", "minLength": 1, "maxLength": 700}
@@ -276,6 +279,13 @@ class UserValue:
     def value(self) -> Any:
         return self.bound.call.arguments[self.argument]
 
+    @property
+    def coded(self) -> bool:
+        """Whether it is a switch or a listed code rather than a word that people say."""
+        text = self.slot.text
+        code = "_" in text or text.isupper() or len(text) < 2
+        return self.free and (code or not isinstance(self.value, (str, list)))
+
     def said_in(self, texts: Iterable[str]) -> bool:
         """Whether one of `texts` says it, as it is or in the slot's words."""
         return any(
@@ -333,17 +343,21 @@ def looked_up(calls: Sequence[BoundCall]) -> list[Any]:
     return [value for _, value in sorted({canonical(value): value for value in values}.items())]
 
 
-def references(tools: Tools, draft: Draft, turn: int) -> list[str]:
-    """How the words of `turn` may refer to what was met before and its calls take up, each once;
-    nothing of what is looked up in this very turn and stands alone, or has to be said."""
+def _said_before(tools: Tools, draft: Draft, turn: int) -> set[bytes]:
+    """The values that the user has to say in earlier turns."""
+    values = (user_values(tools, calls) for calls in draft.turns[:turn])
+    return {canonical(value.value) for each in values for value in each}
+
+
+def references(tools: Tools, draft: Draft, turn: int) -> tuple[list[str], list[str]]:
+    """How the words of `turn` may refer to what was met before and its calls take up, each once,
+    and what needs words of their own, for which no hint would be English; nothing of what is looked
+    up in this very turn and stands alone, or has to be said."""
     user_says = {canonical(value.value) for value in user_values(tools, draft.turns[turn])}
-    said = {
-        canonical(value.value)
-        for calls in draft.turns[:turn]
-        for value in user_values(tools, calls)
-    }
+    said = _said_before(tools, draft, turn)
     met = list[Mention]()
     words = dict[str, None]()
+    free = dict[str, None]()
     keys = keys_of(draft.state)
     for number, calls in enumerate(draft.turns[: turn + 1]):
         for bound in calls:
@@ -362,30 +376,61 @@ def references(tools: Tools, draft: Draft, turn: int) -> list[str]:
                     if meant is None or (meant.latest == turn and meant.rival is None):
                         continue
                     # what the user called it by, where nothing else tells it from others
-                    own = [leaf for leaf in meant.telling.values() if canonical(leaf) in said]
-                    if told := meant.words or (own and f"the {meant.kind} with {own[0]}"):
-                        words[told] = None
+                    own = [
+                        leaf
+                        for leaf in meant.telling.values()
+                        if canonical(leaf) in said and not str(leaf).isdigit()
+                    ]
+                    rival = None if outlives(value, meant.rival, met) else meant.rival
+                    names = {mention.name for mention in meant.own}
+                    others = [
+                        nouns_of([one.name])
+                        for one in met
+                        if one.turn == meant.latest and key_of(one.value) not in wanted
+                    ]
+                    alike = any(nouns_of([name]) in others for name in names)
+                    # `address` is no "mail box" to whoever met a `sender`
+                    apt = nouns_of([meant.kind]) & nouns_of([argument, *names])
+                    if rival is None and (meant.amount or (apt and not alike)):
+                        words[f"that {meant.kind}"] = None
+                    elif own:
+                        free[f"the {meant.kind} with {own[0]}"] = None
+                    elif rival is None:
+                        free[f"{value} ({meant.own[-1].name})"] = None
+                    else:
+                        free[meant.words or f"{value}, not {rival}"] = None
             met += mentions(number, bound.call, bound.result)
             keys |= keys_of(value_of(bound.result))
-    return list(words)
+    return list(words), list(free)
 
 
 def with_values(context: Context, short: Draft, draft: Draft, turn: int) -> str:
     """The calls of a turn as prompts show them (`short` of the draft); what must be said, also of
     a tool that another one could stand for, what must not because calls find it out, and how it may
-    be referred to."""
+    be referred to; what needs words of one's own stands apart."""
     tools = context.environment.tools()
     calls = short.turns[turn]
     named = context.catalogue.named
     words = [
         showing.compact(named[name][0]) for bound in calls if (name := bound.call.name) in named
     ]
-    values = ", ".join([*map(_told, user_values(tools, calls)), *words])
-    hidden = ", ".join(map(showing.compact, looked_up(calls)))
-    lines = [showing.turn_lines(calls), f"must say: {values or '(nothing in particular)'}"]
-    lines += [f"never say: {hidden}"] if hidden else []
-    pointed = ", ".join(map(showing.compact, references(tools, draft, turn)))
-    return "\n".join([*lines, *([f"refer to: {pointed}"] if pointed else [])])
+    before = _said_before(tools, draft, turn)
+    said = user_values(tools, calls)
+    again = [value for value in said if not value.slot.thing and canonical(value.value) in before]
+    said = [value for value in said if value not in again]
+    pointed, free = references(tools, draft, turn)
+    lists = {
+        "must say": [*(_told(value) for value in said if not value.coded), *words] or [NOTHING],
+        "say again, or refer to": map(_told, again),
+        "never say": map(showing.compact, looked_up(calls)),
+        "refer to": map(showing.compact, pointed),
+        "in words of your own": [
+            *(_told(value) for value in said if value.coded),
+            *map(showing.compact, free),
+        ],
+    }
+    lines = [f"{name}: {listed}" for name, each in lists.items() if (listed := ", ".join(each))]
+    return "\n".join([showing.turn_lines(calls), *lines])
 
 
 def form_faults(environment: Environment, calls: Sequence[BoundCall], text: str) -> list[str]:

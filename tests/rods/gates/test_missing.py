@@ -252,6 +252,28 @@ def test_a_value_of_what_cannot_be_made_either_asks_for_no_other_call_that_has_i
     assert len(found(one)) == 1, "that one is another's"
 
 
+@pytest.mark.parametrize(("account", "doubt"), [("savings", True), ("office", False)])
+def test_what_a_request_seems_to_ask_for_by_words_alone_is_a_doubt(
+    account: str, doubt: bool
+) -> None:
+    """Savings is named as where the money goes; the balance is asked for in the next turn. Where a
+    model wrote that, its judge decides; what the request names for nothing else is certain."""
+    texts = (
+        "Move everything we have in the account that our treasurer named over to savings"
+        + (", and check the balance of office." if account == "office" else "."),
+        f"It's cash. Then tell me how much is in {account}.",
+    )
+    calls = (
+        Call("get_balance", {"account": "cash"}),
+        Call("transfer_money", {"amount": 280, "source": "cash", "target": "savings"}),
+        Call("get_balance", {"account": account}),
+    )
+    ledger = {**DESK["ledger"], "accounts": {"cash": 280, "savings": 320, "office": 20}}
+    one = replace(task("miss_param", texts, calls), state={**DESK, "ledger": ledger}, id="")
+    world = load(one.environment.name)
+    assert [reason.doubt for reason in missing(world, one, run(world, one))] == [doubt]
+
+
 def test_what_takes_its_value_from_a_call_that_cannot_be_made_cannot_be_made_either() -> None:
     texts = ("Find the picnic and cancel it.", RETURN_SENTENCE)
     assert found(task("miss_func", texts, (FIND, CANCEL), ("find_event",))) == []

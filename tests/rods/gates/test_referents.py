@@ -29,7 +29,7 @@ from rods.faults import verdict_of_gate
 from rods.gates import check
 from rods.gates.ground_truth import run
 from rods.gates.similarity import SimilarityIndex
-from rods.gates.values import CHOOSES, mentions, noun_of, nouns_of, referent, referents
+from rods.gates.values import CHOOSES, mentions, noun_of, nouns_of, outlives, referent, referents
 from tests.daemon.authors.catalogue_free import airline_environment as airline
 
 FIND = Call("find_flights", {"origin": "Oslo"})
@@ -287,6 +287,27 @@ def test_no_text_and_no_empty_answer_is_what_a_thing_goes_by() -> None:
             *mentions(0, Call("touch", {"file": "b.txt"}), Result("done")),
         ]
         meant = referent("file", "a.txt", {key_of("a.txt")}, met, set(), noun_of(moved))
+        assert meant is not None and meant.words == words
+
+
+def test_what_a_turn_has_just_dealt_with_outlives_what_was_only_listed_before() -> None:
+    """A stock of a list is sold; the next turn's "that stock" is hardly another of the list."""
+    listed = mentions(0, Call("list"), Result("", {"stock_list": ["AAPL", "GOOG"]}))
+    sold = mentions(1, Call("sell", {"symbol": "AAPL"}), Result("", "done"))
+    assert outlives("AAPL", "GOOG", [*listed, *sold])
+    assert not outlives("GOOG", "AAPL", [*listed, *sold])
+    assert not outlives("AAPL", "GOOG", listed)
+
+
+def test_people_speak_of_a_thing_and_not_of_its_name_or_symbol() -> None:
+    for argument, about, words in (
+        ("file", "The file name to move.", "that file"),
+        ("symbol", "Stock symbol to watch.", "that stock"),
+        ("stocks", "List of stock symbols to filter.", "that stock"),
+    ):
+        left = mentions(0, Call("look", {argument: "menu"}), Result("", "done"))
+        parameter = Parameter(argument, {"type": "string"}, description=about)
+        meant = referent(argument, "menu", {key_of("menu")}, left, set(), noun_of(parameter))
         assert meant is not None and meant.words == words
 
 

@@ -133,6 +133,16 @@ def test_nobody_insures_one_booking_twice(book: Catalogue) -> None:
     assert insured > 20
 
 
+def test_who_has_registered_a_card_reads_out_no_old_one(book: Catalogue) -> None:
+    reading = [each for each in book.recipes.values() if "card" in each.user_slots.values()]
+    new = [each for each in book.recipes.values() if "register_credit_card" in each.tools]
+    assert len(reading) > 9 and all("new_card" in each.unless for each in reading)
+    assert new and all("new_card" in each.makes for each in new)
+    assert any("card" in each.needs for each in book.recipes.values()), (
+        "it is paid with all the same"
+    )
+
+
 def test_what_is_vague_leaves_no_choice_to_the_assistant(book: Catalogue) -> None:
     words = [text for texts in book.book.vague.values() for text in texts]
     assert len(words) > 50

@@ -83,6 +83,15 @@ def test_trees_are_as_deep_as_the_recipes_go(book: Catalogue) -> None:
     assert folder.files
 
 
+def test_a_new_card_is_the_user_s_or_one_of_the_family(book: Catalogue) -> None:
+    state = made(book, "tv_register")
+    account = state["config"]["TravelAPI"]
+    holders = list(book.domains["holder"](Scene(state, {}, {}, {})))
+    assert holders[0] == f"{account['user_first_name']} {account['user_last_name']}"
+    assert all(name.endswith(account["user_last_name"]) for name in holders)
+    assert len(holders) == len(set(holders)) > 6
+
+
 def test_domains_see_the_place_where_one_stands(book: Catalogue) -> None:
     state = made(book, "fs_enter", "fs_read")
     world = load("bfcl").reset(state)

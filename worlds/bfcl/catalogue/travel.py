@@ -133,6 +133,13 @@ def _foreign_sums(scene: Scene) -> list[int]:
     return [hundred * number for number in range(10, 90, 3)]
 
 
+def _holders(scene: Scene) -> list[str]:
+    """The user, and the user's family."""
+    account = _account(scene)
+    names = dict.fromkeys([account["user_first_name"], *scenario.FIRST_NAMES[:11]])
+    return [f"{first} {account['user_last_name']}" for first in names]
+
+
 def _ids_in(scene: Scene, name: str) -> list[str]:
     """Ids that were there from the start, and are still: nobody reads out those that came in the
     conversation."""
@@ -168,9 +175,7 @@ DOMAINS: Mapping[str, Domain] = {
     "new_card": lambda scene: [
         str(4_000_000_000_000_000 + 7_919_237_711 * number) for number in range(1, 60)
     ],
-    "holder": lambda scene: [
-        f"{first} {last}" for first in scenario.FIRST_NAMES[:12] for last in scenario.LAST_NAMES[:5]
-    ],
+    "holder": _holders,
     "expiry": lambda scene: [
         f"{month:02d}/{year}" for month in range(1, 13) for year in (2028, 2029, 2030)
     ],

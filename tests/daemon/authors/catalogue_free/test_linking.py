@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -17,9 +18,9 @@ from rods.composing.catalogue import Scene
 from rods.composing.records import BoundCall, ComposeError, Draft
 from rods.daemon.authors.base import Assignment
 from rods.daemon.authors.catalogue_free import catalogue_with_tools, linking, single_tools
-from rods.daemon.authors.catalogue_free.probing import Prober
+from rods.daemon.authors.catalogue_free.probing import Probed, Prober
 from rods.daemon.authors.llm.planning import pattern
-from rods.environments.base import reference
+from rods.environments.base import Parameter, Result, Tool, reference
 from rods.environments.replay import Replayed
 from rods.tasks import TASK_TYPES, Task, TaskType
 from tests.daemon.authors.catalogue_free import bare_environment
@@ -158,6 +159,27 @@ def test_nothing_is_offered_first_that_the_world_refuses_at_the_start(type: Task
         assert turns[turn][0] and not never & set(turns[turn][0])
 
 
+def test_a_number_that_is_no_identifier_is_not_told_as_refused_and_nothing_there_is_named() -> None:
+    numbers = [Parameter(name, {"type": "integer"}) for name in ("priority", "ticket_id")]
+    tools = {
+        "rate": Tool("rate", "Desk", "Rates.", tuple(numbers)),
+        "open": Tool("open", "Desk", "Opens.", (numbers[1],)),
+    }
+    worked = (Call("rate", {}), Result("ok"))
+    probed = {"rate": Probed([worked], existing=["priority", "ticket_id"]), "open": Probed()}
+    environment = SimpleNamespace(tools=lambda: tools, features=SimpleNamespace(waits=False))
+    trying = SimpleNamespace(environment=environment, state={}, at=lambda name, _: probed[name])
+    assert linking.refused(cast(Prober, trying), tools).splitlines() == [
+        "rate: what is not there as ticket_id",
+        "open: everything; nothing is there yet that it takes as ticket_id",
+    ]
+
+
+@pytest.mark.parametrize(("calls", "words"), [(1, "No call may take"), (3, "must have 3 calls")])
+def test_how_far_results_feed_calls_is_said_in_calls(calls: int, words: str) -> None:
+    assert words in linking.chain(calls)
+
+
 async def test_the_depth_of_a_draft_is_that_of_its_profile(stub: Stub) -> None:
     async with early(stub, "good") as who:
         variant = await who.write(seed("base"))
@@ -230,7 +252,7 @@ def test_what_the_world_holds_only_once_a_call_has_made_it_no_user_says() -> Non
         draft = Draft(plan, before, tuple(turns))
         return linking.with_inferred_flows(environment, catalogue, given, draft)
 
-    with pytest.raises(ComposeError, match="feed calls over 2 steps, it must be 1"):
+    with pytest.raises(ComposeError, match=r"chain has 2 calls.*No call may take"):
         drafted("e4711", state)
     there = {"e3021": {"title": "fair", "day": "monday", "hour": 9, "room": "", "guests": []}}
     known = drafted("e3021", {**state, "calendar": {"events": there, "next": 4711}})

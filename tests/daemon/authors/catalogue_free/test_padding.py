@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -13,8 +14,8 @@ from rods.analysis.flows import Flow
 from rods.composing import task_types
 from rods.composing.bind import realise
 from rods.composing.records import Draft, Plan, PlannedTurn
-from rods.daemon.authors.catalogue_free import catalogue_with_tools
-from rods.environments.base import Result
+from rods.daemon.authors.catalogue_free import catalogue_with_tools, padded
+from rods.environments.base import Environment, Result
 from rods.errors import InfrastructureError
 from rods.tasks import Task
 from tests.environments import load
@@ -98,6 +99,24 @@ def test_a_collection_that_feeds_a_later_call_stays_as_it_is_and_others_grow(fir
     task = longer(drafted(first, "label", "note_ids", values), "Mark that note blue.", 1)
     assert notes(task) == STATE["notes"] and "203" in task.provenance["results"][0][0]
     assert task.state is not None and len(task.state["counters"]) > len(STATE["counters"])
+
+
+@pytest.mark.parametrize(
+    ("key", "notes", "longer"),
+    [
+        ("rear_left", STATE["notes"], False),
+        ("door_1", STATE["notes"], True),
+        ("rear_left", {}, True),
+    ],
+)
+def test_a_table_of_settings_grows_only_where_nothing_else_can(
+    key: str, notes: Mapping[str, Any], longer: bool
+) -> None:
+    state = {"notes": notes, "counters": {}, "doors": {key: "locked", "trunk": "locked"}}
+    draft = Draft(Plan(()), state, ())
+    environment = SimpleNamespace(reset=lambda state: None)
+    grown = padded(cast(Environment, environment), draft, frozenset(), random.Random(1))
+    assert (len(grown["doors"]) > 2) is longer
 
 
 def test_collections_behind_those_that_may_not_grow_are_tried_too() -> None:

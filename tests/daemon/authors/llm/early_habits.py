@@ -147,6 +147,27 @@ def fond_of_parties(request: dict[str, Any]) -> str:
     return written(request, fields)
 
 
+def inviting(request: dict[str, Any]) -> str:
+    """Gives whoever is new the first address that the invitation may have, too."""
+    fields = fields_of(request)
+    may = open_values(request)
+    guests = may["2.1.address"]["one of"]
+    shared = next(value for value in may["1.2.address"]["one of"] if value in guests)
+    fields["values"] |= {"1.2.address": shared, "2.1.address": shared}
+    return written(request, fields)
+
+
+def joining(request: dict[str, Any]) -> str:
+    """Takes the team "sales" wherever it is offered."""
+    fields = fields_of(request)
+    if role(request) == "parameters":
+        may = open_values(request)
+        fields["values"] |= {
+            key: "sales" for key, one in may.items() if "sales" in one.get("one of", ())
+        }
+    return written(request, fields)
+
+
 def referring(request: dict[str, Any]) -> str:
     """Takes what another value will be wherever that is offered."""
     fields = fields_of(request)

@@ -88,12 +88,13 @@ def fields_of(request: dict[str, Any]) -> Fields:
         }
     if name == "parameters":
         return {
+            **({"story": "Somebody tidies up."} if "First tell the story" in asked else {}),
             "values": {
                 key: rng.choice(offered)
                 if (offered := next(filter(None, map(one.get, WAYS)), None))
                 else instance(one["any"], rng)
                 for key, one in open_values(request).items()
-            }
+            },
         }
     if name == "query":
         return {

@@ -42,13 +42,15 @@ def question(request: dict[str, Any]) -> str:
 def must_say(text: str) -> list[list[Any]]:
     """What must be said or referred to in each turn of a prompt."""
     lines = re.findall(
-        r"^must say: (.*)(?:\nnever say: .*)?(?:\nrefer to: (.*))?$", text, re.MULTILINE
+        r"^must say: (.*)(?:\nsay again, or refer to: (.*))?(?:\nnever say: .*)?"
+        r"(?:\nrefer to: (.*))?$",
+        text,
+        re.MULTILINE,
     )
-    values = [
-        ([] if said.startswith("(") else json.loads(f"[{said}]"), json.loads(f"[{to}]"))
-        for said, to in lines
+    return [
+        [value for part in turn if not part.startswith("(") for value in json.loads(f"[{part}]")]
+        for turn in lines
     ]
-    return [[*said, *to] for said, to in values]
 
 
 def spoken(value: Any) -> str:

@@ -30,7 +30,7 @@ from rods.environments.base import Parameter, Result, Tool
 from rods.errors import InfrastructureError
 from tests.daemon.authors.catalogue_free import bare_environment
 from tests.daemon.authors.llm.early import early, planned
-from tests.daemon.authors.llm.world import assignment
+from tests.daemon.authors.llm.world import assignment, playing
 from tests.daemon.pipelines import seed
 from tests.environments import load
 
@@ -120,11 +120,11 @@ async def test_the_values_of_all_turns_are_asked_for_together(stub: Stub, calls:
     assert draft.turns[0][1].flows["address"].origin == (0, 0)
 
 
-async def test_a_listed_value_that_is_gone_when_its_turn_comes_costs_no_further_call(
+async def test_a_listed_value_that_is_gone_when_its_turn_comes_is_asked_for_anew(
     stub: Stub,
 ) -> None:
     """A model that names the same mail wherever it may: once it is deleted, the next turn has
-    another."""
+    another, which nobody puts there in silence."""
     plan = planned("desk", ("delete_found",), ("mark_found",))
     async with early(stub, "fond_of_parties") as who:
         for number in range(6):
@@ -132,7 +132,83 @@ async def test_a_listed_value_that_is_gone_when_its_turn_comes_costs_no_further_
             draft = await who.author.execute(given, replace(plan), STATE)
             subjects = [turn[0].call.arguments["subject"] for turn in draft.turns]
             assert subjects[0] == "party" != subjects[1]
-        assert len(who.calls) == 6
+        assert len(who.calls) > 6
+
+
+async def test_what_leaves_no_choice_is_shown_and_what_an_answer_became_is_told_with_the_story(
+    tmp_path: Path,
+) -> None:
+    """Of two mails one is deleted by whoever asks for the party wherever it may."""
+    inbox = {key: STATE["mail"]["inbox"][key] for key in ("m1", "m2")}
+    state = {**STATE, "mail": {**STATE["mail"], "inbox": inbox}}
+    bodies = tmp_path / "bodies"
+    plan = planned("desk", ("delete_found", "show_file"), ("mark_found",))
+    stories = []
+    with Stub(playing("obedient"), bodies=bodies) as stub:
+        async with early(stub, "fond_of_parties") as who:
+            for number in range(6):
+                given = replace(assignment(), plan_number=number)
+                draft = await who.author.execute(given, replace(plan, narrative={}), state)
+                assert draft.turns[0][0].call.arguments["subject"] == "party"
+                stories.append(draft.plan.narrative["story"])
+            assert len(who.calls) == len(stories)
+    prompts = [
+        json.loads(line)["messages"][1]["content"] for line in bodies.read_text().splitlines()
+    ]
+    only = """(file of read_file): {"one of":["memo"]}"""
+    assert all(only in prompt for prompt in prompts)
+    other = ["""(subject of search_mail): {"one of":["party"]}""" in prompt for prompt in prompts]
+    assert any(other) and not all(other)
+    assert other == [story.endswith(" (party became audit.)") for story in stories]
+
+
+async def test_what_another_list_has_no_more_since_the_user_named_it_is_taken(stub: Stub) -> None:
+    """Who has just been added is invited by the address that the user said."""
+    plan = planned("desk", ("look_up_event", "add_person"), ("invite_address",))
+    events = {"e1": {"title": "fair", "day": "monday", "hour": 9, "room": "", "guests": []}}
+    state = {**STATE, "calendar": {"events": events, "next": 4}}
+    async with early(stub, "inviting") as who:
+        draft = await who.author.execute(assignment(), plan, state)
+        assert len(who.calls) == 1
+    added, invited = (draft.turns[0][1].call, draft.turns[1][0].call)
+    assert invited.arguments["address"] == added.arguments["address"]
+
+
+async def test_what_a_list_lacks_for_what_the_value_has_become_is_not_taken(stub: Stub) -> None:
+    """A team that somebody new has joined is no team of one."""
+    plan = planned("desk", ("add_person",), ("mail_lone_member",))
+    contacts = {
+        name: {"address": f"box{number}", "team": team}
+        for number, (name, team) in enumerate(
+            (("paul", "sales"), ("mina", "legal"), ("eve", "press"))
+        )
+    }
+    async with early(stub, "joining") as who:
+        draft = await who.author.execute(assignment(), plan, {**STATE, "contacts": contacts})
+        assert len(who.calls) > 1
+    joined, asked = (draft.turns[0][0].call, draft.turns[1][0].call)
+    assert joined.arguments["team"] == "sales" != asked.arguments["team"]
+
+
+async def test_the_story_is_told_with_the_values_and_stays_with_the_plan(tmp_path: Path) -> None:
+    plan = replace(planned("desk", ("add_person",)), narrative={})
+    bodies = tmp_path / "bodies"
+    given = assignment()
+    with Stub(playing("obedient"), bodies=bodies) as stub:
+        async with early(stub, "good") as who:
+            draft = await who.author.execute(given, plan, STATE)
+            silent = await who.author.execute(replace(given, narrative=False), replace(plan), STATE)
+    prompts = [
+        json.loads(line)["messages"][1]["content"] for line in bodies.read_text().splitlines()
+    ]
+    assert draft.plan.narrative == {"story": "Somebody tidies up."} and not silent.plan.narrative
+    assert [given.root.script[0][:40] in prompt for prompt in prompts] == [True, False]
+
+
+def test_two_lists_of_one_pool_share_what_they_can_and_begin_with_what_is_there() -> None:
+    listed = blanks(("add_person",), ("mail_address",))
+    new, guest = (list(listed[key].options) for key in ("1.1.address", "2.1.address"))
+    assert len({*new} & {*guest}) >= len(guest) - 3
 
 
 async def test_values_of_a_plan_are_kept_in_its_patched_state(stub: Stub) -> None:
@@ -150,10 +226,10 @@ async def test_values_of_a_plan_are_kept_in_its_patched_state(stub: Stub) -> Non
             del fewer[number]
         mail = {**STATE["mail"], "inbox": fewer}
         other = await who.author.execute(assignment(), plan, {**STATE, "mail": mail})
-        assert len(who.calls) == asked and other.turns[1:] == draft.turns[1:]
+        assert len(who.calls) == asked + 1 and other.turns[1:] == draft.turns[1:]
         assert other.turns[0][0].call.arguments["subject"] != subject
         await who.author.execute(assignment(), planned("desk", ("mark_found",)), STATE)
-        assert len(who.calls) == asked + 1, "of another plan nothing is known"
+        assert len(who.calls) == asked + 2, "of another plan nothing is known"
 
 
 async def test_what_is_to_be_had_stands_in_the_lists_and_little_of_the_world_beside_them(

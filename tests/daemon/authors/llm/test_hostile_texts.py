@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -38,6 +39,10 @@ class Refusing:
 
     refusal: str
     state: object = None
+
+    @property
+    def environment(self) -> SimpleNamespace:
+        return SimpleNamespace(tools=lambda: {"get_a": tool(self.refusal)})
 
     def at(self, name: str, scene: Scene) -> Probed:
         return Probed(refusal=self.refusal)

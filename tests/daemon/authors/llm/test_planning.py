@@ -42,7 +42,7 @@ async def test_a_plan_has_the_root_s_shape_and_other_functions(
     given = assignment(seed(type))
     async with early(stub, "good", structured=structured) as who:
         made = await who.author.plan(given)
-        assert made.narrative == {"story": "Somebody tidies up."}
+        assert made.narrative == {}, "told with the values"
     tools = load("desk").tools()
     for turn, wanted in zip(made.turns, given.profile.calls_per_turn, strict=True):
         assert bool(turn.tools) == bool(wanted) and abs(len(turn.tools) - wanted) <= 1
@@ -155,9 +155,7 @@ async def test_what_has_to_differ_is_asked_for_where_there_is_a_choice_alone(
     assert ("must not call exactly the same ones" in asked) is (len(names) > 1)
 
 
-async def test_the_planner_sees_schemas_the_root_s_story_and_all_that_has_failed(
-    tmp_path: Path,
-) -> None:
+async def test_the_planner_sees_what_functions_do_and_all_that_has_failed(tmp_path: Path) -> None:
     failures = tuple(
         ComposeError(
             "vm_exec_failed", f"failure {number} {'x' * 500}", function=f"gone_{number}", turn=0
@@ -177,10 +175,42 @@ async def test_the_planner_sees_schemas_the_root_s_story_and_all_that_has_failed
     first, again = prompts
     for prompt in prompts:
         assert '{"name"' not in prompt, "recipes are chosen by what they do"
-        assert all(text in prompt for text in assignment().root.script)
     assert all(error.detail in again and str(error.function) in again for error in failures)
     assert f"Blocked since then, never to be chosen: {', '.join(sorted(blocked))}\n" in again
     assert "failed so far" not in first and "Blocked" not in first
+
+
+async def test_where_there_is_no_choice_nobody_is_asked(
+    stub: Stub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = Pattern(((("see_team",),), (("add_person",),)), 1)
+    monkeypatch.setattr(planning, "pattern", lambda *_: wanted)
+    async with early(stub, "good") as who:
+        made = await who.author.plan(assignment(seed("base")))
+        assert [turn.recipes for turn in made.turns] == [("see_team",), ("add_person",)]
+        assert who.stages() == []
+
+
+def test_no_function_that_nobody_asks_for_is_offered_and_none_in_two_turns() -> None:
+    for number in range(6):
+        given = replace(assignment(seed("base")), plan_number=number)
+        catalogue = catalogue_with_tools(load("desk"))
+        taking = {
+            name for name, recipe in catalogue.recipes.items() if recipe.needs & {*recipe.ends}
+        }
+        odd = {
+            name: replace(recipe, odd=name.startswith("see_"))
+            for name, recipe in catalogue.recipes.items()
+        }
+        looked = prober(given, replace(catalogue, recipes=odd))
+        wanted = pattern(looked, given, given.rng("pattern"), lambda plan: None)
+        offered = [name for turn in wanted.offered for name in turn]
+        assert not any(name.startswith("see_") for name in offered)
+        assert taking.isdisjoint(
+            places[0] for turn in wanted.turns for places in turn if not places[1:]
+        )
+        forced = [places[0] for turn in wanted.turns for places in turn if len(places) == 1]
+        assert all(offered.count(name) == 1 for name in forced)
 
 
 async def test_of_single_tools_a_planner_sees_the_schemas(tmp_path: Path) -> None:
@@ -188,8 +218,11 @@ async def test_of_single_tools_a_planner_sees_the_schemas(tmp_path: Path) -> Non
         async with early(stub, "good", recipes=False) as who:
             with suppress(ComposeError):  # whatever it answers
                 await who.author.plan(assignment())
+    wanted = assignment().profile.depth
     body = json.loads((tmp_path / "bodies").read_text().splitlines()[0])
     prompt = body["messages"][1]["content"]
+    assert linking.chain(wanted) in prompt, "how far results feed calls is said at once"
+    assert all(text in prompt for text in assignment().root.script), "whose story it is not"
     offered = {
         name
         for line in re.findall(r"^turn \d+: (\[\[.*\]\])$", prompt, re.MULTILINE)
@@ -221,7 +254,10 @@ def test_a_pattern_says_what_a_turn_in_vain_asks_of_the_next() -> None:
     ("text", "shown"),
     [
         ("nobody is logged in", "everything; nobody is logged in"),
-        ("there is no {}, nor was there ever", "everything; nothing works yet"),
+        (
+            "there is no {}, nor was there ever",
+            "everything; nothing is there yet that it takes as file",
+        ),
     ],
 )
 def test_no_refusal_quotes_a_value_that_was_only_tried(
@@ -310,7 +346,7 @@ def test_what_a_sketch_fails_by_is_drawn_no_more_for_its_pattern() -> None:
     ("feeding", "error", "told"),
     [
         (False, "no_pattern", "can be done without transfer_money"),
-        (True, "conversation_construct_failed", "feed calls over 1 steps, it must be 3"),
+        (True, "conversation_construct_failed", "longest chain has 1 calls.*must have 3 calls"),
     ],
 )
 async def test_a_plan_that_nothing_comes_of_is_said_why_before_anything_is_asked_for_it(

@@ -8,9 +8,11 @@ from rods.analysis.containment import leaves
 from rods.analysis.flows import infer
 from rods.composing.records import BoundCall, Draft, Plan
 from rods.config import Roles
+from rods.daemon.authors.catalogue_free import catalogue_with_tools
 from rods.daemon.authors.llm import showing
 from rods.tasks import Task
 from rods.worlds import bfcl
+from tests.daemon.authors.llm.early import planned
 from tests.environments import Late, load
 
 
@@ -109,3 +111,9 @@ def test_bounds_of_a_machine_are_not_shown() -> None:
         "type": "object",
         "properties": {"minimum": {"type": "integer"}},
     }
+
+
+def test_a_plan_says_which_function_gave_what_another_takes_up() -> None:
+    catalogue = catalogue_with_tools(load("desk"))
+    shown = showing.plan(catalogue, planned("desk", ("read_found",), ("show_file", "answer_it")))
+    assert "{mail of 1.1}" in shown and "{file}" in shown, "what the user chooses is open"

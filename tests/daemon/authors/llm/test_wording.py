@@ -4,8 +4,9 @@ function."""
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -150,9 +151,76 @@ def test_a_thing_with_a_rival_is_referred_to_by_what_the_user_called_it() -> Non
         for turn in calls
     )
     plan = Plan((PlannedTurn((), ()), PlannedTurn((), ())))
-    assert references(load("desk").tools(), Draft(plan, state, turns), 1) == [
-        "the event with seminar"
-    ]
+    hints = references(load("desk").tools(), Draft(plan, state, turns), 1)
+    assert hints == ([], ["the event with seminar"]), "nobody says it so"
+
+
+def test_who_is_met_as_a_sender_is_no_mail_box_and_an_event_beside_others_no_that_event() -> None:
+    inbox = {"m1": {"sender": "box7", "subject": "audit", "text": "soon", "flagged": False}}
+    events = {"e1": {"title": "fair", "day": "monday", "hour": 9, "room": "", "guests": []}}
+    state = {
+        "today": "monday",
+        "mail": {"inbox": inbox, "sent": {}, "next": 4},
+        "calendar": {"events": events, "next": 4},
+    }
+    world = load("desk").reset(state)
+    user = Flow("user")
+
+    def bound(name: str, arguments: dict[str, Any], flows: dict[str, Flow]) -> BoundCall:
+        call = Call(name, arguments)
+        slots = {key: Slot(key, str(value), value=value) for key, value in arguments.items()}
+        flows = {**dict.fromkeys(arguments, user), **flows}
+        return BoundCall(call, world.call(call), flows, name, slots)
+
+    plan = Plan((PlannedTurn((), ()), PlannedTurn((), ())))
+    turns = (
+        (
+            bound("search_mail", {"subject": "audit"}, {}),
+            bound("read_mail", {"mail": "m1"}, {"mail": Flow("result", (0, 0))}),
+            bound("create_event", {"title": "picnic", "day": "monday", "hour": 12}, {}),
+            bound("list_day", {"day": "monday"}, {}),
+        ),
+        (
+            bound(
+                "send_mail",
+                {"address": "box7", "subject": "fees", "text": "please pay"},
+                {"address": Flow("result", (0, 1))},
+            ),
+            bound("book_room", {"event": "e4", "room": "maple"}, {"event": Flow("result", (0, 2))}),
+        ),
+    )
+    hints, free = references(load("desk").tools(), Draft(plan, state, turns), 1)
+    assert hints == [] and free == ["box7 (sender)", "the event with picnic"]
+
+
+def test_what_an_earlier_turn_said_may_be_referred_to_and_no_number_is_what_a_thing_goes_by() -> (
+    None
+):
+    tools = {
+        name: Tool(name, "Travel", "Books.", (Parameter("goal", {"type": "string"}),))
+        for name in ("price", "book")
+    }
+    slot = Slot("goal", "CRH", value="CRH")
+    turns = tuple(
+        (
+            BoundCall(
+                Call(name, {"goal": "CRH"}),
+                Result("ok", 1),
+                {"goal": Flow("user")},
+                name,
+                {"goal": slot},
+            ),
+        )
+        for name in tools
+    )
+    draft = Draft(Plan((PlannedTurn((), ()), PlannedTurn((), ()))), {}, turns)
+    environment = SimpleNamespace(tools=lambda: tools)
+    context = cast(
+        Context, SimpleNamespace(environment=environment, catalogue=SimpleNamespace(named={}))
+    )
+    first, then = (with_values(context, draft, draft, turn).splitlines() for turn in (0, 1))
+    assert 'must say: "CRH"' in first
+    assert 'say again, or refer to: "CRH"' in then and 'must say: "CRH"' not in then
 
 
 def test_a_line_break_may_stand_in_a_value_that_must_be_said_and_nowhere_else() -> None:
@@ -171,7 +239,9 @@ def test_an_option_that_a_description_lists_is_said_in_a_user_s_own_words() -> N
         Call("count", {"mode": "w"}), Result("3", 3), {"mode": Flow("user")}, "count", slots
     )
     (value,) = user_values(tools, [bound])
-    assert value.free
+    assert value.free and value.coded
+    plain = replace(value, slot=Slot("mode", "words", value="w"))
+    assert not plain.coded, "a word of its list is said as it is"
 
 
 def test_what_a_list_of_objects_holds_is_to_be_said_and_what_tells_a_tool_from_others() -> None:
