@@ -36,19 +36,12 @@ def taught(finding: Record) -> tuple[str, int] | None:
 
 
 class RungSeeds:
-    """Writes these variants, one at a time. Raises RefusedError where the run can take none."""
+    """Writes these variants, one at a time."""
 
     def __init__(self, daemon: Beside, findings: Iterable[Record]) -> None:
-        run = daemon.run
-        remedy = "leave operation.triage.rung_seeds out"
-        if run.config.sync == "lockstep":
-            what = "triage takes as long as it takes, and in lockstep nothing depends on a clock"
-            raise run.refused(what, remedy)
-        if run.config.pool.static:
-            raise run.refused("its pool is static: nothing joins it", remedy)
         self._daemon = daemon
         self._waiting = [seed for finding in findings if (seed := taught(finding))]
-        self._tried = {key for _, key, _ in staged(run)}
+        self._tried = {key for _, key, _ in staged(daemon.run)}
 
     def add(self, finding: Record) -> None:
         """Takes a new finding."""
@@ -57,7 +50,7 @@ class RungSeeds:
     def due(self, state: RunState) -> list[Job]:
         """What can be written now: one variant, or none."""
         limit = self._daemon.run.config.selection.max_generation
-        while self._waiting:
+        while self._waiting and not self._daemon.stalled:
             key = self._waiting.pop(0)
             seed = state.task(key[0])
             generation = seed.provenance.get("generation", 0)

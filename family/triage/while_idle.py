@@ -35,8 +35,21 @@ from rods.rules.retirement import TOO_HARD
 
 
 def work(daemon: Beside) -> "TriageWhileIdle | None":
-    """What a daemon does."""
-    return TriageWhileIdle(daemon) if daemon.run.config.operation.triage.while_idle else None
+    """What a daemon does. Raises RefusedError where it would never do it."""
+    config = daemon.run.config
+    settings = config.operation.triage
+    if not settings.while_idle:
+        return None
+    if settings.rung_seeds and config.sync == "lockstep":
+        what = "rung_seeds: triage takes as long as it takes, and in lockstep nothing depends on a "
+        what += "clock"
+    elif config.pool.static:
+        what = "its pool is static: nothing joins or leaves it"
+    elif not settings.rung_seeds and not config.pool.retirement:
+        what = "pool.retirement is off: nothing is retired"
+    else:
+        return TriageWhileIdle(daemon)
+    raise daemon.run.refused(what, "leave operation.triage out")
 
 
 class TriageWhileIdle(DaemonWork):

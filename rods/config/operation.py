@@ -106,6 +106,11 @@ class Sandbox(Section):
 class Operation(Section):
     """May change at every start; logged in operation.*.jsonl."""
 
+    needs = (
+        ("colocated_memory", "colocated = true"),
+        ("weights_folder", 'rollout_servers = [{ model = "…", urls = ["…"] }]'),
+    )
+
     workers: AtLeastOne = 64  # seeds in flight in the daemon
     # where authors and gates compute: "threads" of the daemon, "processes", or "ray"
     # (docs/scale.md)
