@@ -23,11 +23,10 @@ class Section(BaseModel):
 
     @model_validator(mode="after")
     def _changes_something(self) -> Self:
-        fields = type(self).model_fields
         for key, line in self.needs:
+            changed = self.model_dump(exclude_defaults=True)
             other = line.split()[0]
-            changed = [name for name in (key, other) if getattr(self, name) != fields[name].default]
-            if changed == [key]:
+            if key in changed and other not in changed:
                 raise ValueError(
                     f"{key} changes nothing without {other}: write `{line}` beside it, or leave "
                     f"{key} out"

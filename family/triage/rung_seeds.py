@@ -15,7 +15,7 @@ from rods.buffers.log.tail import read
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import EXPANDED
 from rods.buffers.state import RunState
-from rods.canonical import JsonObject, Texts
+from rods.canonical import Texts
 from rods.daemon.authors.base import Rejection, in_thread
 from rods.daemon.writers import Beside
 from rods.environments.base import Environment
@@ -40,12 +40,12 @@ class RungSeeds:
 
     def __init__(self, daemon: Beside, findings: Iterable[Record]) -> None:
         self._daemon = daemon
-        self._waiting = [seed for finding in findings if (seed := taught(finding))]
+        self._waiting = [*filter(None, map(taught, findings))]
         self._tried = {key for _, key, _ in staged(daemon.run)}
 
     def add(self, finding: Record) -> None:
         """Takes a new finding."""
-        self._waiting += [seed] if (seed := taught(finding)) else []
+        self._waiting += filter(None, [taught(finding)])
 
     def due(self, state: RunState) -> list[Job]:
         """What can be written now: one variant, or none."""
@@ -53,8 +53,7 @@ class RungSeeds:
         while self._waiting and not self._daemon.stalled:
             key = self._waiting.pop(0)
             seed = state.task(key[0])
-            generation = seed.provenance.get("generation", 0)
-            within = not limit or generation < limit
+            within = not limit or seed.provenance.get("generation", 0) < limit
             if isinstance(seed, Task) and within and key not in self._tried:
                 self._tried.add(key)
                 return [partial(self._write, seed, key[1])]
@@ -70,8 +69,14 @@ class RungSeeds:
         told, checked = await in_thread(daemon.threads, self._told, variant, seed, rung)
         if checked.rejections:
             failed = Rejection.at_gates("admission", checked.rejections, None, told.as_json())
-            fields: JsonObject = {"stage": failed.stage, "error": failed.error, "raw": failed.raw}
-            await daemon.log.rejected(pick, 0, evidence=failed.evidence, **fields)
+            await daemon.log.rejected(
+                pick,
+                0,
+                stage=failed.stage,
+                error=failed.error,
+                evidence=failed.evidence,
+                raw=failed.raw,
+            )
         else:
             await daemon.log.admitted(WHOSE, [told])
 
@@ -83,8 +88,8 @@ class RungSeeds:
         script = with_rung(environment, variant, variant.script, rung)
         told = replace(variant, script=script, provenance=provenance, id="")
         root = run.training.get(variant.provenance["root"], seed)
-        shape = profile(environment, root) if isinstance(root, Task) else None
-        assert shape is not None, "a variant has its root's kind"
+        assert isinstance(root, Task), "a variant has its root's kind"
+        shape = profile(environment, root)
         return told, check(environment, told, shape, run.config.gates, self._daemon.held_out)
 
 

@@ -41,12 +41,9 @@ def work(daemon: Beside) -> "TriageWhileIdle | None":
     if not settings.while_idle:
         return None
     if settings.rung_seeds and config.sync == "lockstep":
-        what = "rung_seeds: triage takes as long as it takes, and in lockstep nothing depends on a "
-        what += "clock"
-    elif config.pool.static:
-        what = "its pool is static: nothing joins or leaves it"
-    elif not settings.rung_seeds and not config.pool.retirement:
-        what = "pool.retirement is off: nothing is retired"
+        what = "rung_seeds depends on how long triage takes, and in lockstep nothing does"
+    elif config.pool.static or not (settings.rung_seeds or config.pool.retirement):
+        what = "nothing leaves its pool (pool.static, pool.retirement)"
     else:
         return TriageWhileIdle(daemon)
     raise daemon.run.refused(what, "leave operation.triage out")

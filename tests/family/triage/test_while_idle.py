@@ -244,10 +244,10 @@ def test_what_a_rung_teaches_becomes_a_variant_whose_requests_tell_it(tmp_path: 
 @pytest.mark.parametrize(
     ("seeds", "changes", "why"),
     [
-        (True, {"sync": "lockstep"}, "in lockstep nothing depends on a clock"),
-        (True, {"pool": {"static": True}}, "its pool is static"),
-        (False, {"pool": {"static": True}}, "its pool is static"),
-        (False, {"pool": {"retirement": False}}, "pool.retirement is off"),
+        (True, {"sync": "lockstep"}, "in lockstep nothing does"),
+        (True, {"pool": {"static": True}}, "nothing leaves its pool"),
+        (False, {"pool": {"static": True}}, "nothing leaves its pool"),
+        (False, {"pool": {"retirement": False}}, "nothing leaves its pool"),
     ],
 )
 def test_where_nothing_would_ever_be_triaged_or_written_the_start_is_refused(
