@@ -193,9 +193,8 @@ def measured_taught(path: Path, condition: str, seed: int, values: Values) -> Li
 
 
 def said(finding: Record) -> str:
-    """A finding in words, with its rung."""
-    at = f" at rung {finding['rung']}" * (finding["diagnosis"] == "teachable")
-    return f"{finding['diagnosis']}{at}"
+    """A finding in a word, with its rung where it is teachable."""
+    return str(finding["what"]).partition(":")[0]
 
 
 def triaged(path: Path, values: Values, policy: Path) -> tuple[dict[str, str], list[Record]]:
