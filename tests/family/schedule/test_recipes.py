@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -202,7 +201,7 @@ def test_prime_rl_s_taskset_yields_what_is_drawn_and_observes_what_the_traces_sa
     text = text.replace("32, 8, 8", "4, 3, 2").replace("outputs/mine/run_default/", "")
     Path("my_scheduled.py").write_text(text)
 
-    def draws() -> Iterator[Any]:
+    def draws() -> Any:
         # a module of its own is found by its name, as prime-rl finds it
         return iter(vf.load_taskset(vf.taskset_config_type("my_scheduled")(id="my_scheduled")))
 
