@@ -271,12 +271,20 @@ def table(lines: Sequence[Line], study: Study) -> Iterator[str]:
             over = [mine[seed]["end"][part] - every[seed]["end"][part] for seed in both]
             cells.append(signed(estimate(over)) if over and name != TAUGHT else "")
         yield f"| {' | '.join(cells)} |"
-    found = Counter[str]()
-    for line in mine.values():
-        found.update(line["triage"]["found"])
-    if found:
+    if mine:
         yield ""
-        yield "Triage: " + ", ".join(f"{what} {count}" for what, count in found.most_common())
+        yield triage_line([line["triage"] for line in mine.values()])
+
+
+def triage_line(runs: Sequence[Line]) -> str:
+    """What triage found in all runs, and what came of it in one, on average."""
+    found = Counter[str]()
+    for run in runs:
+        found.update(run["found"])
+    parts = ", ".join(f"{what} {count}" for what, count in found.most_common())
+    names = ("rollouts", "steps", "written", "injected")
+    means = {name: sum(run[name] for run in runs) / len(runs) for name in names}
+    return f"Triage: {parts}. A run: {', '.join(f'{name} {at:.1f}' for name, at in means.items())}."
 
 
 if __name__ == "__main__":

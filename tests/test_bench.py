@@ -210,3 +210,9 @@ def test_the_page_shows_the_recorded_runs_of_the_persona_study() -> None:
     }
     program = "\n".join(nano_personas.table(lines, nano_personas.STUDY))
     assert not tables.differences(page("nano.md"), program, "asks at end")
+
+
+def test_the_page_shows_the_recorded_runs_of_the_study_of_rung_seeds() -> None:
+    lines = nano_rungs.STUDY.recorded()
+    program = "\n".join(nano_rungs.table(lines, nano_rungs.STUDY))
+    assert not tables.differences(page("nano.md"), program, "gained, hopeless")
