@@ -25,10 +25,9 @@ class Section(BaseModel):
     def _changes_something(self) -> Self:
         for key, line in self.needs:
             changed = self.model_dump(exclude_defaults=True)
-            other = line.split()[0]
-            if key in changed and other not in changed:
+            if key in changed and line.split()[0] not in changed:
                 raise ValueError(
-                    f"{key} changes nothing without {other}: write `{line}` beside it, or leave "
-                    f"{key} out"
+                    f"{key} changes nothing without `{line}`: write that beside it, or leave {key} "
+                    f"out"
                 )
         return self

@@ -98,8 +98,8 @@ def with_rung(environment: Environment, task: Task, script: Texts, rung: int) ->
     InfrastructureError."""
     results, _ = replayed(environment, task)
     assert results is not None, "gates have run it"
-    added = requested(environment.tools(), task, results, rung)
-    return tuple(f"{text} {more}".strip() for text, more in zip(script, added, strict=True))
+    added = zip(script, requested(environment.tools(), task, results, rung), strict=True)
+    return tuple(" ".join(both).strip() for both in added)
 
 
 def staged(run: Run) -> Iterator[tuple[int, tuple[str, int], AnyTask]]:

@@ -118,9 +118,8 @@ class Config(Section):
     def _sections_agree(self) -> "Config":
         """What sections, those of extensions too, ask of each other."""
         training = self.training
-        whole = self.rollouts.rollouts_per_task
         # such a group has no mean or deviation of its own, and no variance to find a boundary with
-        if whole == 1:
+        if self.rollouts.rollouts_per_task == 1:
             if training.advantage_baseline != "batch" or training.advantage_scale == "group":
                 raise ValueError(
                     "rollouts.rollouts_per_task = 1 gives every group the advantage 0: use at "
@@ -139,11 +138,10 @@ class Config(Section):
                     'set zones.probe = "window"'
                 )
             pool = self.pool
-            layers = {"burn_in": pool.burn_in_observations, "drift": pool.drift_observations}
             hasty = [
                 name
-                for name, seen in layers.items()
-                if getattr(pool, name) and seen < self.zones.window
+                for name in ("burn_in", "drift")
+                if getattr(pool, name) and getattr(pool, f"{name}_observations") < self.zones.window
             ]
             if (
                 hasty
@@ -280,13 +278,11 @@ def parse_config(values: JsonObject, *, where: str) -> Config:
         faults = []
         for fault in error.errors():
             key = ".".join(str(part) for part in fault["loc"]) or "(whole file)"
-            what = fault["msg"]
+            what = fault["msg"].removeprefix("Value error, ")
             if fault["type"] == "extra_forbidden":
                 what = f"unknown key{_meant(fault['loc'])}"
-            elif fault["type"] == "value_error":
-                what = what.removeprefix("Value error, ")
             # there, what was given may be a secret in the wrong place
-            elif "endpoints" not in fault["loc"]:
+            elif fault["type"] != "value_error" and "endpoints" not in fault["loc"]:
                 what = f"{what}, not {_short(fault['input'])}"
             faults.append(f"{key}: {what}")
         raise UserError("; ".join(faults), where=where, remedy=remedy) from error

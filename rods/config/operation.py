@@ -198,10 +198,10 @@ def base_address(text: str) -> str:
     try:
         parts = urlsplit(text.strip())
         port = parts.port
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError
     except ValueError:
         raise ValueError("not an address like http://host:8000/v1") from None
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError("not an address like http://host:8000/v1")
     if "@" in parts.netloc or parts.query or parts.fragment:
         raise ValueError(
             "an address must hold no user name, password or query: name a key by key_env or "
@@ -217,7 +217,7 @@ def addresses(text: str) -> list[str]:
     Raises ValueError naming the line."""
     bases = []
     for number, line in enumerate(text.splitlines(), start=1):
-        if line.strip() and not line.lstrip().startswith("#"):
+        if line.strip()[:1] not in "#":  # nor empty
             try:
                 bases.append(base_address(line))
             except ValueError as error:

@@ -90,10 +90,10 @@ def test_faults_name_file_key_and_remedy(tmp_path, text, complaint):
 def test_a_key_that_changes_nothing_is_refused_with_what_to_write(tmp_path, text, key, wanted):
     path = tmp_path / "run.toml"
     path.write_text(f"[operation]\n{text}\n")
-    other = wanted.split()[0]
-    with pytest.raises(UserError, match=f"{key} changes nothing without {other}:") as error:
+    with pytest.raises(UserError) as error:
         read_config(path)
-    assert f"write `{wanted}" in str(error.value) and f"leave {key} out" in str(error.value)
+    assert f"{key} changes nothing without `{wanted}" in str(error.value)
+    assert f"write that beside it, or leave {key} out" in str(error.value)
 
 
 def test_groups_of_one_need_a_baseline_and_a_probe_beyond_the_group():
