@@ -9,6 +9,7 @@ import difflib
 import math
 import os
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, get_args
 
@@ -167,7 +168,7 @@ class Config(Section):
                 "or name an"
                 " advantage_hook"
             )
-        computes = ("threads", *(name for names in COMPUTES for name in names))
+        computes = ["threads", *chain(*COMPUTES)]
         if (compute := self.operation.compute) not in computes:
             raise ValueError(
                 f"operation.compute = {compute!r} is nothing that is installed: use "
@@ -239,8 +240,7 @@ def read_values(path: Path, depth: int = 0) -> JsonObject:
     if not isinstance(base, str) or depth == MOST_BASES or not (path.parent / base).is_file():
         what = f"extends {_short(base)}: no file, or {MOST_BASES} files extend each other"
         raise UserError(what, where=str(path), remedy="name another file, which ends the row")
-    merged: JsonObject = _merged(read_values(path.parent / base, depth + 1), values)
-    return merged
+    return _merged(read_values(path.parent / base, depth + 1), values)  # type: ignore[no-any-return]
 
 
 def preset(name: str) -> JsonObject:
@@ -253,8 +253,8 @@ def _resolved(values: JsonObject) -> JsonObject:
     name = values.get("preset")
     if not name or name not in get_args(Config.model_fields["preset"].annotation):
         return values
-    merged: JsonObject = _merged(preset(name), _merged({"operation": {"endpoints": []}}, values))
-    return merged
+    own = _merged({"operation": {"endpoints": []}}, values)
+    return _merged(preset(name), own)  # type: ignore[no-any-return]
 
 
 def _merged(base: Any, own: Any) -> Any:

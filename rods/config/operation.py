@@ -55,8 +55,9 @@ class Endpoint(Section):
     def giving_up(self) -> "Endpoint":
         """As episodes use it: calls never wait for ever for a server that is gone
         (`patience_seconds`)."""
-        patience = self.patience_seconds or max(1.0, self.retry_seconds)
-        return self.model_copy(update={"patience_seconds": patience})
+        return self.model_copy(
+            update={"patience_seconds": self.patience_seconds or max(1.0, self.retry_seconds)}
+        )
 
     @model_validator(mode="after")
     def _sources(self) -> "Endpoint":
@@ -105,11 +106,6 @@ class Sandbox(Section):
 @with_sections(OPERATION)
 class Operation(Section):
     """May change at every start; logged in operation.*.jsonl."""
-
-    needs = (
-        ("colocated_memory", "colocated = true"),
-        ("weights_folder", 'rollout_servers = [{ model = "…", urls = ["…"] }]'),
-    )
 
     workers: AtLeastOne = 64  # seeds in flight in the daemon
     # where authors and gates compute: "threads" of the daemon, "processes", or "ray"

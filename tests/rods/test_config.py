@@ -79,8 +79,6 @@ def test_faults_name_file_key_and_remedy(tmp_path, text, complaint):
 @pytest.mark.parametrize(
     ("text", "key", "wanted"),
     [
-        ("colocated_memory = 0.5", "colocated_memory", "colocated = true"),
-        ('weights_folder = "x"', "weights_folder", "rollout_servers = [{"),
         ('triage = { policy = ["--url", "x"] }', "policy", "while_idle = true"),
         ("triage = { rung_seeds = true }", "rung_seeds", "while_idle = true"),
         ("triage = { rung_seeds = true, while_idle = true }", "rung_seeds", 'policy = ["--url"'),
