@@ -104,7 +104,8 @@ RECIPE_TESTS = tests/family/schedule/test_recipes.py
 verifiers:
 	@sh console/setup.sh dev
 	@OMP_NUM_THREADS=1 "$$($(ENVIRONMENT) verifiers -e . verifiers==0.4.0 uv)" \
-	  $(ADAPTER_TESTS)verifiers_stream.py tests/trainer/adapters/test_verifiers_world.py
+	  $(ADAPTER_TESTS)verifiers_stream.py tests/trainer/adapters/test_verifiers_world.py \
+	  $(RECIPE_TESTS)
 
 verl:
 	@sh console/setup.sh dev

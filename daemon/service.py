@@ -152,7 +152,7 @@ class Service:
         considered in sync=free; in lockstep a step has no seed where what was picked before it has
         filled staging."""
         state = self.log.state
-        self.paused = self._stalled()
+        self.paused = not self.lockstep and self.stalled
         if self.paused:
             return
         # in lockstep steps wait for the work of features that is due: the next merge knows it then
@@ -180,9 +180,9 @@ class Service:
                 milliseconds=round((time.perf_counter() - began) * 1000, 2),
             )
 
-    def _stalled(self) -> bool:
-        """Whether what would be picked now could not be served."""
-        return not self.lockstep and (self._full() or self.writers.spent)
+    @property
+    def stalled(self) -> bool:
+        return self._full() or self.writers.spent
 
     def _choose(self, step: int, candidates: list[TaskSignal]) -> list[Pick]:
         """The seeds of a step."""

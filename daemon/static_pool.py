@@ -122,7 +122,8 @@ class StaticPoolFill:
 class StaticService(Service):
     """The daemon of a run with a static pool."""
 
-    def _stalled(self) -> bool:
+    @property
+    def stalled(self) -> bool:
         return False
 
     def _full(self, more: int = 0) -> bool:

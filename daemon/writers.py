@@ -86,6 +86,10 @@ class Beside(Protocol):
     def idle(self) -> bool:
         """Whether nothing is in flight, and nothing waits."""
 
+    @property
+    def stalled(self) -> bool:
+        """Whether what would be written now has to wait: staging is full, or a budget is spent."""
+
     def tasks(self) -> Sequence[AnyTask]:
         """All that are given or in the pool."""
 

@@ -7,9 +7,18 @@ from typing import Any
 
 import pytest
 
-from bench import nano_loop, nano_personas
+from bench import nano_loop, nano_personas, nano_rungs
 from bench.__main__ import NOT_MEASUREMENTS
+from rods.buffers.audit.verify import verify
+from rods.buffers.log.tail import read
+from rods.buffers.run.runfolder import REJECTED
 from rods.config import identity_diff, parse_config
+from rods.environments.loading import Environments
+from rods.family.triage.diagnoses import Played, diagnose
+from rods.family.triage.executed import execute
+from rods.players import Players
+from rods.tasks import Task
+from rods.worlds.sources import load_tasks
 from tests import tables
 
 CHANGES = {  # what each condition of bench.nano_loop changes, and nothing else
@@ -56,6 +65,39 @@ def test_users_who_know_nothing_are_all_that_the_control_of_the_persona_study_ch
     found = {name: identity(study, name) for name in study.conditions}
     changed = identity_diff(found["asking"], found["mute users"])
     assert changed == ["data.tasks: 'desk-personas' → 'desk-personas-mute'"]
+
+
+def test_static_data_is_all_that_a_key_changes_in_the_study_of_rung_seeds() -> None:
+    study = nano_rungs.STUDY
+    found = {name: identity(study, name) for name in study.conditions}
+    assert set(identity_diff(found["RODS"], found["static data"])) == CHANGES["static data"]
+    assert found["RODS"] == found[nano_rungs.TAUGHT]
+    here = identity_diff(identity(nano_loop.LOOP, "RODS"), found["RODS"])
+    assert {change.partition(":")[0] for change in here} == {
+        "training.steps",
+        "training.checkpoint_steps",
+    }
+
+
+def test_what_a_rung_taught_before_a_run_in_lockstep_waits_for_its_first_merge(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "run"
+    values = nano_rungs.STUDY.configuration("RODS", 3, {"data": {"train": 6, "held_out": 6}})
+    values["training"]["batch_tasks"] = 6
+    tasks = load_tasks(parse_config(values, where="test").data, Path(), train_needed=True)
+    players = Players(Environments())
+    findings = [
+        diagnose(task, execute(players, task), {0: Played(4, 4, 0), rung: Played(4, 4, 1)})
+        for rung, task in zip((1, 2, 3, 4), tasks, strict=False)
+        if isinstance(task, Task)
+    ]
+    told = nano_rungs.stage(path, values, findings)
+    refused = {entry["pick"] for entry in read(path / REJECTED)}
+    assert told and len(told) + len(refused) == 3  # rung 4 tells the ground truth
+    assert nano_rungs.stage(path, values, findings) == told
+    report = verify(path, replay=True)
+    assert not report.problems and report.counts["variants that tell a rung"] == len(told)
 
 
 def test_a_finished_run_is_one_line_and_is_not_run_again_until_its_configuration_changes(
@@ -168,3 +210,9 @@ def test_the_page_shows_the_recorded_runs_of_the_persona_study() -> None:
     }
     program = "\n".join(nano_personas.table(lines, nano_personas.STUDY))
     assert not tables.differences(page("nano.md"), program, "asks at end")
+
+
+def test_the_page_shows_the_recorded_runs_of_the_study_of_rung_seeds() -> None:
+    lines = nano_rungs.STUDY.recorded()
+    program = "\n".join(nano_rungs.table(lines, nano_rungs.STUDY))
+    assert not tables.differences(page("nano.md"), program, "gained, hopeless")

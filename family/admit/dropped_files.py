@@ -50,9 +50,13 @@ class Watching(DaemonWork):
         world = run.config.operation.admit.world or min(run.manifest["environments"])
         environment = run.environments.load(world)
         given = of_run(run, environment)
-        others = [task for task in given if task.provenance.get("whose") != whose]
-        config = with_workers(run.config, world, trust=False)
-        return Admitting(config, run.path, environment, others, run)
+        return Admitting(
+            with_workers(run.config, world, trust=False),
+            run.path,
+            environment,
+            [task for task in given if task.provenance.get("whose") != whose],
+            run,
+        )
 
     def due(self, state: RunState) -> list[Callable[[], Awaitable[None]]]:
         folder = self._daemon.run.config.operation.admit.folder
@@ -62,8 +66,8 @@ class Watching(DaemonWork):
                 changed = int(file.stat().st_ctime)
                 verdicts = file.with_suffix(VERDICTS)
                 judged = verdicts.exists() and int(verdicts.stat().st_mtime) == changed
-                theirs = not file.name.endswith(VERDICTS)
-                if theirs and not judged and changed + SETTLED < time.time():
+                ours = judged or file.name.endswith(VERDICTS)
+                if not ours and changed + SETTLED < time.time():
                     content = read_regular(file, BULK)
                     orjson.loads(content.rpartition(b"\n")[2] or (content and b"0"))
                     self._busy = True

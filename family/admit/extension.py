@@ -14,6 +14,8 @@ class AdmitSettings(Section):
     """Tasks that somebody else's generator writes while the run goes on
     ([admit.md](admit.md#a-watched-folder))."""
 
+    needs = (("world", 'folder = "…"'),)
+
     # where it drops its files, JSON lines, a task each, whose names tell whose they are; empty:
     # nowhere
     folder: str = ""

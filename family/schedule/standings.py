@@ -31,6 +31,7 @@ class Rules(Section):
     """How a schedule draws. Shares are of a batch, pass rates of rewards mapped to [0, 1]."""
 
     model_config = ConfigDict(allow_inf_nan=False)  # the log could not say them
+    needs = (("target_steps", "target_end = 0.2"),)
 
     #: draw all tasks alike, each once before any comes twice: what a schedule is compared with
     uniform: bool = False

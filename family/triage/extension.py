@@ -4,7 +4,7 @@ what was found, for the page and `rods inspect`."""
 from typing import TYPE_CHECKING
 
 from rods.functions import late
-from rods.section import Count, Section
+from rods.section import AtLeastOne, Section
 
 if TYPE_CHECKING:
     from rods.family.provides import Provides
@@ -17,11 +17,17 @@ class TriageSettings(Section):
     """Triage of the tasks that were retired as too hard, by the daemon, while it has nothing else
     to do ([triage.md](triage.md))."""
 
+    needs = (
+        ("policy", "while_idle = true"),
+        ("rung_seeds", "while_idle = true"),
+        ("rung_seeds", 'policy = ["--url", "http://…/v1", "--model", "…"]'),
+    )
+
     while_idle: bool = False  # whether it triages at all
     # who plays: options of `rods eval run`, as behind `rods triage RUN --`, such as ["--url",
     # "http://node7:8000/v1", "--model", "mine"]; empty: nobody, only ground truths are executed
     policy: tuple[str, ...] = ()
-    samples: Count = 4  # rollouts of a task at each rung
+    samples: AtLeastOne = 4  # rollouts of a task at each rung
     # whether it triages given tasks that earn nothing, too, and writes variants of what a rung up
     # to 3 teaches, whose requests tell what that rung does
     rung_seeds: bool = False

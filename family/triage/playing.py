@@ -43,8 +43,11 @@ def drawn(executed: Mapping[str, Executed], skill: float, samples: int) -> Rung:
         for task in tasks:
             hidden = executed[task.id].certain and rung < VALUES
             chance = 0.0 if hidden else simulated.turn_chance(task, skill + LIFT * rung)
-            keys = (("triage", task.id, rung, index) for index in range(samples))
-            solved = sum(simulated.rollout(task, chance, "binary", *key).binary for key in keys)
+            key = "triage", task.id, rung
+            solved = sum(
+                simulated.rollout(task, chance, "binary", *key, index).binary
+                for index in range(samples)
+            )
             played[task.id] = Played(samples, samples, solved)
         return played
 
@@ -61,8 +64,6 @@ def evaluated(
     """The rungs of a policy that the options of `rods eval run` name, each in a folder of its own
     below `folder`. The tasks of a rung are written once: later starts go on with them. A rung
     raises as `traces_of` does."""
-    # the likeliest rollout again and again would tell nothing
-    given = ["--samples", str(samples), "--temperature", "1", *options]
 
     def told(task: Task, rung: int) -> Task:
         results = executed[task.id].results
@@ -83,7 +84,9 @@ def evaluated(
         if rung == 0 and written != originals.keys():
             what = "holds other tasks than those that are triaged now"
             raise RefusedError(what, where=file, remedy="name a new folder by --out")
-        episodes = traces_of(file, given)[0]
+        # the likeliest rollout again and again would tell nothing
+        given = "--samples", str(samples), "--temperature", "1", *options
+        episodes, _ = traces_of(file, given)
         traces = {
             name: [trace for trace in episodes.get(name, ()) if trace.end not in INVALID_ENDS]
             for name in originals.keys() & written

@@ -15,7 +15,7 @@ from rods.buffers.log.tail import read
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import EXPANDED
 from rods.buffers.state import RunState
-from rods.canonical import JsonObject, Texts
+from rods.canonical import Texts
 from rods.daemon.authors.base import Rejection, in_thread
 from rods.daemon.writers import Beside
 from rods.environments.base import Environment
@@ -36,32 +36,24 @@ def taught(finding: Record) -> tuple[str, int] | None:
 
 
 class RungSeeds:
-    """Writes these variants, one at a time. Raises RefusedError where the run can take none."""
+    """Writes these variants, one at a time."""
 
     def __init__(self, daemon: Beside, findings: Iterable[Record]) -> None:
-        run = daemon.run
-        remedy = "leave operation.triage.rung_seeds out"
-        if run.config.sync == "lockstep":
-            what = "triage takes as long as it takes, and in lockstep nothing depends on a clock"
-            raise run.refused(what, remedy)
-        if run.config.pool.static:
-            raise run.refused("its pool is static: nothing joins it", remedy)
         self._daemon = daemon
-        self._waiting = [seed for finding in findings if (seed := taught(finding))]
-        self._tried = {key for _, key, _ in staged(run)}
+        self._waiting = [*filter(None, map(taught, findings))]
+        self._tried = {key for _, key, _ in staged(daemon.run)}
 
     def add(self, finding: Record) -> None:
         """Takes a new finding."""
-        self._waiting += [seed] if (seed := taught(finding)) else []
+        self._waiting += filter(None, [taught(finding)])
 
     def due(self, state: RunState) -> list[Job]:
         """What can be written now: one variant, or none."""
         limit = self._daemon.run.config.selection.max_generation
-        while self._waiting:
+        while self._waiting and not self._daemon.stalled:
             key = self._waiting.pop(0)
             seed = state.task(key[0])
-            generation = seed.provenance.get("generation", 0)
-            within = not limit or generation < limit
+            within = not limit or seed.provenance.get("generation", 0) < limit
             if isinstance(seed, Task) and within and key not in self._tried:
                 self._tried.add(key)
                 return [partial(self._write, seed, key[1])]
@@ -77,8 +69,14 @@ class RungSeeds:
         told, checked = await in_thread(daemon.threads, self._told, variant, seed, rung)
         if checked.rejections:
             failed = Rejection.at_gates("admission", checked.rejections, None, told.as_json())
-            fields: JsonObject = {"stage": failed.stage, "error": failed.error, "raw": failed.raw}
-            await daemon.log.rejected(pick, 0, evidence=failed.evidence, **fields)
+            await daemon.log.rejected(
+                pick,
+                0,
+                stage=failed.stage,
+                error=failed.error,
+                evidence=failed.evidence,
+                raw=failed.raw,
+            )
         else:
             await daemon.log.admitted(WHOSE, [told])
 
@@ -90,8 +88,8 @@ class RungSeeds:
         script = with_rung(environment, variant, variant.script, rung)
         told = replace(variant, script=script, provenance=provenance, id="")
         root = run.training.get(variant.provenance["root"], seed)
-        shape = profile(environment, root) if isinstance(root, Task) else None
-        assert shape is not None, "a variant has its root's kind"
+        assert isinstance(root, Task), "a variant has its root's kind"
+        shape = profile(environment, root)
         return told, check(environment, told, shape, run.config.gates, self._daemon.held_out)
 
 
@@ -100,8 +98,8 @@ def with_rung(environment: Environment, task: Task, script: Texts, rung: int) ->
     InfrastructureError."""
     results, _ = replayed(environment, task)
     assert results is not None, "gates have run it"
-    added = requested(environment.tools(), task, results, rung)
-    return tuple(f"{text} {more}".strip() for text, more in zip(script, added, strict=True))
+    added = zip(script, requested(environment.tools(), task, results, rung), strict=True)
+    return tuple(" ".join(both).strip() for both in added)
 
 
 def staged(run: Run) -> Iterator[tuple[int, tuple[str, int], AnyTask]]:

@@ -35,8 +35,18 @@ from rods.rules.retirement import TOO_HARD
 
 
 def work(daemon: Beside) -> "TriageWhileIdle | None":
-    """What a daemon does."""
-    return TriageWhileIdle(daemon) if daemon.run.config.operation.triage.while_idle else None
+    """What a daemon does. Raises RefusedError where it would never do it."""
+    config = daemon.run.config
+    settings = config.operation.triage
+    if not settings.while_idle:
+        return None
+    if settings.rung_seeds and config.sync == "lockstep":
+        what = "rung_seeds depends on how long triage takes, and in lockstep nothing does"
+    elif config.pool.static or not (settings.rung_seeds or config.pool.retirement):
+        what = "nothing leaves its pool (pool.static, pool.retirement)"
+    else:
+        return TriageWhileIdle(daemon)
+    raise daemon.run.refused(what, "leave operation.triage out")
 
 
 class TriageWhileIdle(DaemonWork):
@@ -46,8 +56,8 @@ class TriageWhileIdle(DaemonWork):
         self._daemon = daemon
         path = daemon.run.path / TRIAGE
         findings = [*read(path)]
-        settings = daemon.run.config.operation.triage
-        self._seeds = RungSeeds(daemon, findings) if settings.rung_seeds else None
+        seeds = daemon.run.config.operation.triage.rung_seeds
+        self._seeds = RungSeeds(daemon, findings) if seeds else None
         self._log = LogWriter(path)
         self._done = {(entry["task"], entry["epoch"]) for entry in findings}
         self._failed = Counter[tuple[str, int]]()  # triages since the start; they come last
@@ -60,16 +70,15 @@ class TriageWhileIdle(DaemonWork):
             return []
         if self._seeds is not None and (jobs := self._seeds.due(state)):
             return jobs
-        retired = {(one.member.task_id, one.epoch) for one in state.pool.too_hard}
+        retired = ((one.member.task_id, one.epoch) for one in state.pool.too_hard)
         hopeless = {*retired, *self._given(state)} - self._done
-        first = sorted(hopeless, key=lambda key: (self._failed[key], key))[:1]
-        return [partial(self._triage, *key) for key in first]
+        by_failures = sorted(hopeless, key=lambda key: (self._failed[key], key))
+        return [partial(self._triage, *key) for key in by_failures[:1]]
 
     def _given(self, state: RunState) -> Iterator[tuple[str, int]]:
         """Where variants are written of what a rung teaches: the given tasks whose latest rollouts
         earned nothing, once each."""
-        triaged = {task for task, _ in self._done}
-        for name in self._daemon.run.training.keys() - triaged if self._seeds else ():
+        for name in self._daemon.run.training.keys() - dict(self._done) if self._seeds else ():
             window = state.tracker.window(name)
             if window is not None and window.latest_mean == 0.0:
                 yield name, state.epoch
@@ -83,14 +92,13 @@ class TriageWhileIdle(DaemonWork):
         folder = f"triage_{content_id([task, epoch, samples, *policy])}"
         command = ["-m", "rods.console", "triage", run.path, "--task", task, "--json"]
         command += ["--samples", samples, "--out", run.path / EVALUATION / folder]
-        triage = partial(
+        child = await asyncio.to_thread(
             subprocess.run,
             [sys.executable, *command, "--", *policy],
             capture_output=True,
             text=True,
             preexec_fn=partial(LIBC.prctl, PR_SET_PDEATHSIG, signal.SIGKILL),
         )
-        child: subprocess.CompletedProcess[str] = await asyncio.to_thread(triage)
         if child.returncode:
             self._failed[task, epoch] += 1
             raise InfrastructureError(f"no triage of {task}: {child.stderr}")
@@ -121,7 +129,7 @@ def audit(run: Run, findings: Findings, replay: bool) -> None:
         try:
             shown = entry["executed"]
             ambiguous = tuple(Reason(**reason) for reason in shown["ambiguous"])
-            executed = Executed(**{**shown, "ambiguous": ambiguous})
+            executed = Executed(**shown | {"ambiguous": ambiguous})
             played = {int(rung): Played(**at) for rung, at in entry["played"].items()}
             follows = conclusion(executed, played)
         except (TypeError, ValueError, LookupError, AttributeError) as error:

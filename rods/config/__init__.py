@@ -9,6 +9,7 @@ import difflib
 import math
 import os
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, get_args
 
@@ -118,9 +119,8 @@ class Config(Section):
     def _sections_agree(self) -> "Config":
         """What sections, those of extensions too, ask of each other."""
         training = self.training
-        whole = self.rollouts.rollouts_per_task
         # such a group has no mean or deviation of its own, and no variance to find a boundary with
-        if whole == 1:
+        if self.rollouts.rollouts_per_task == 1:
             if training.advantage_baseline != "batch" or training.advantage_scale == "group":
                 raise ValueError(
                     "rollouts.rollouts_per_task = 1 gives every group the advantage 0: use at "
@@ -139,11 +139,10 @@ class Config(Section):
                     'set zones.probe = "window"'
                 )
             pool = self.pool
-            layers = {"burn_in": pool.burn_in_observations, "drift": pool.drift_observations}
             hasty = [
                 name
-                for name, seen in layers.items()
-                if getattr(pool, name) and seen < self.zones.window
+                for name in ("burn_in", "drift")
+                if getattr(pool, name) and getattr(pool, f"{name}_observations") < self.zones.window
             ]
             if (
                 hasty
@@ -169,7 +168,7 @@ class Config(Section):
                 "or name an"
                 " advantage_hook"
             )
-        computes = ("threads", *(name for names in COMPUTES for name in names))
+        computes = ["threads", *chain(*COMPUTES)]
         if (compute := self.operation.compute) not in computes:
             raise ValueError(
                 f"operation.compute = {compute!r} is nothing that is installed: use "
@@ -241,8 +240,7 @@ def read_values(path: Path, depth: int = 0) -> JsonObject:
     if not isinstance(base, str) or depth == MOST_BASES or not (path.parent / base).is_file():
         what = f"extends {_short(base)}: no file, or {MOST_BASES} files extend each other"
         raise UserError(what, where=str(path), remedy="name another file, which ends the row")
-    merged: JsonObject = _merged(read_values(path.parent / base, depth + 1), values)
-    return merged
+    return _merged(read_values(path.parent / base, depth + 1), values)  # type: ignore[no-any-return]
 
 
 def preset(name: str) -> JsonObject:
@@ -255,8 +253,8 @@ def _resolved(values: JsonObject) -> JsonObject:
     name = values.get("preset")
     if not name or name not in get_args(Config.model_fields["preset"].annotation):
         return values
-    merged: JsonObject = _merged(preset(name), _merged({"operation": {"endpoints": []}}, values))
-    return merged
+    own = _merged({"operation": {"endpoints": []}}, values)
+    return _merged(preset(name), own)  # type: ignore[no-any-return]
 
 
 def _merged(base: Any, own: Any) -> Any:
@@ -280,13 +278,11 @@ def parse_config(values: JsonObject, *, where: str) -> Config:
         faults = []
         for fault in error.errors():
             key = ".".join(str(part) for part in fault["loc"]) or "(whole file)"
-            what = fault["msg"]
+            what = fault["msg"].removeprefix("Value error, ")
             if fault["type"] == "extra_forbidden":
                 what = f"unknown key{_meant(fault['loc'])}"
-            elif fault["type"] == "value_error":
-                what = what.removeprefix("Value error, ")
             # there, what was given may be a secret in the wrong place
-            elif "endpoints" not in fault["loc"]:
+            elif fault["type"] != "value_error" and "endpoints" not in fault["loc"]:
                 what = f"{what}, not {_short(fault['input'])}"
             faults.append(f"{key}: {what}")
         raise UserError("; ".join(faults), where=where, remedy=remedy) from error

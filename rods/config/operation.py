@@ -55,8 +55,9 @@ class Endpoint(Section):
     def giving_up(self) -> "Endpoint":
         """As episodes use it: calls never wait for ever for a server that is gone
         (`patience_seconds`)."""
-        patience = self.patience_seconds or max(1.0, self.retry_seconds)
-        return self.model_copy(update={"patience_seconds": patience})
+        return self.model_copy(
+            update={"patience_seconds": self.patience_seconds or max(1.0, self.retry_seconds)}
+        )
 
     @model_validator(mode="after")
     def _sources(self) -> "Endpoint":
@@ -193,10 +194,10 @@ def base_address(text: str) -> str:
     try:
         parts = urlsplit(text.strip())
         port = parts.port
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError
     except ValueError:
         raise ValueError("not an address like http://host:8000/v1") from None
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError("not an address like http://host:8000/v1")
     if "@" in parts.netloc or parts.query or parts.fragment:
         raise ValueError(
             "an address must hold no user name, password or query: name a key by key_env or "
@@ -212,7 +213,7 @@ def addresses(text: str) -> list[str]:
     Raises ValueError naming the line."""
     bases = []
     for number, line in enumerate(text.splitlines(), start=1):
-        if line.strip() and not line.lstrip().startswith("#"):
+        if line.strip()[:1] not in "#":  # nor empty
             try:
                 bases.append(base_address(line))
             except ValueError as error:

@@ -76,6 +76,24 @@ def test_faults_name_file_key_and_remedy(tmp_path, text, complaint):
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "key", "wanted"),
+    [
+        ('triage = { policy = ["--url", "x"] }', "policy", "while_idle = true"),
+        ("triage = { rung_seeds = true }", "rung_seeds", "while_idle = true"),
+        ("triage = { rung_seeds = true, while_idle = true }", "rung_seeds", 'policy = ["--url"'),
+        ('admit = { world = "desk" }', "world", 'folder = "…"'),
+    ],
+)
+def test_a_key_that_changes_nothing_is_refused_with_what_to_write(tmp_path, text, key, wanted):
+    path = tmp_path / "run.toml"
+    path.write_text(f"[operation]\n{text}\n")
+    with pytest.raises(UserError) as error:
+        read_config(path)
+    assert f"{key} changes nothing without `{wanted}" in str(error.value)
+    assert f"write that beside it, or leave {key} out" in str(error.value)
+
+
 def test_groups_of_one_need_a_baseline_and_a_probe_beyond_the_group():
     values: dict[str, dict[str, Any]] = {
         "rollouts": {"rollouts_per_task": 1},

@@ -169,3 +169,65 @@ def test_the_cookbook_trains_on_what_is_drawn_and_goes_on_behind_its_checkpoint(
         kept = [name for name in names_ if name != "5"]
         assert rewarded[step] == {name: [0.0, 1.0, int(name) / 12] for name in kept}
     assert any("5" in each for each in drawn)
+
+
+ENV = """
+import verifiers.v1 as vf
+
+__all__ = ["Own"]
+
+
+class Own(vf.Taskset[vf.Task, vf.TasksetConfig]):
+    def load(self):
+        for number in range(12):
+            yield vf.Task(vf.TaskData(prompt=f"say {number}", name=str(number)), self.config.task)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.needs("adapters")
+@pytest.mark.skipif(find_spec("verifiers") is None, reason="needs verifiers: make verifiers")
+def test_prime_rl_s_taskset_yields_what_is_drawn_and_observes_what_the_traces_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import verifiers.v1 as vf
+
+    from tests.trainer.adapters.test_verifiers_stream import append
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    Path("my_env.py").write_text(ENV)
+    text = block("from collections import defaultdict")
+    text = text.replace("32, 8, 8", "4, 3, 2").replace("outputs/mine/run_default/", "")
+    Path("my_scheduled.py").write_text(text)
+
+    def draws() -> Any:
+        # a module of its own is found by its name, as prime-rl finds it
+        return iter(vf.load_taskset(vf.taskset_config_type("my_scheduled")(id="my_scheduled")))
+
+    def rewards(task: Any) -> list[float | None]:
+        return [0.0, None, int(task.data.name) / 12]
+
+    tasks = draws()
+    drawn = []
+    for step in range(1, 7):
+        batch = [next(tasks) for _ in range(4)]
+        drawn += batch
+        for place, task in enumerate(batch):
+            if (step, place) != (3, 1):  # this group never comes
+                path = Path(f"rollouts/step_{step}/train/all/traces.jsonl")
+                append(path, task, rewards(task), step, step - 1)
+        with path.open("ab") as file:
+            file.write(b'{"half": ')  # a line that is being written
+    tasks.close()
+    assert [task.data.idx for task in drawn] == [*range(24)]
+    by_step = {step: drawn[4 * step - 4 : 4 * step] for step in range(1, 7)}
+    rewarded = [each for each in read(Path("schedules/prime-rl") / LOG) if "rewards" in each]
+    assert [each["step"] for each in rewarded] == [1, 2, 3, 4, 5]
+    for each in rewarded:
+        came = by_step[each["step"]]
+        came = came[:1] + came[2:] if each["step"] == 3 else came
+        assert [*each["rewards"].values()] == [rewards(task) for task in came]
+    again = draws()
+    assert [next(again).data for _ in drawn] == [task.data for task in drawn]
+    again.close()

@@ -96,6 +96,7 @@ def test_a_share_below_a_domains_part_holds(least: float) -> None:
         {"reward_range": (0.0, float("inf"))},
         {"reward_range": (1.0, 0.0)},
         {"mastered_from": 0.5, "too_hard_to": 0.5},
+        {"target_steps": 5},
     ],
 )
 def test_rules_that_no_log_could_say_or_no_reward_fits_are_refused(rules: dict[str, Any]) -> None:

@@ -19,15 +19,17 @@ from rods.buffers.audit.verify import verify
 from rods.buffers.daemon_log import DaemonLog
 from rods.buffers.log.record_bytes import Record, line, record
 from rods.buffers.log.tail import read
+from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import EXPANDED, REJECTED
 from rods.buffers.state import read_state
 from rods.canonical import JsonObject
 from rods.console.main import run as rods
+from rods.daemon.service import Service
 from rods.dialects import Message
 from rods.errors import EXIT_USER, InfrastructureError, RefusedError
 from rods.family.triage.extension import TRIAGE
 from rods.family.triage.rung_seeds import RungSeeds
-from rods.family.triage.while_idle import TriageWhileIdle
+from rods.family.triage.while_idle import TriageWhileIdle, work
 from rods.gates.similarity import held_out_index
 from rods.observations import Group, Role, Rollout
 from rods.rules.order import steps_per_epoch
@@ -160,12 +162,12 @@ async def test_what_could_not_be_triaged_holds_nothing_else_up(tmp_path: Path) -
     daemon: Any = SimpleNamespace(run=run, idle=True)
     too_hard = [SimpleNamespace(member=SimpleNamespace(task_id=name), epoch=1) for name in "ab"]
     state: Any = SimpleNamespace(pool=SimpleNamespace(too_hard=too_hard))
-    work = TriageWhileIdle(daemon)
+    triage = TriageWhileIdle(daemon)
     for name in "aba":
-        [job] = work.due(state)
+        [job] = triage.due(state)
         with pytest.raises(InfrastructureError, match=f"no triage of {name}: .*there is no task"):
             await job()
-    work.close()
+    triage.close()
 
 
 def test_a_task_that_is_not_there_is_no_task_to_triage(
@@ -233,17 +235,49 @@ def test_what_a_rung_teaches_becomes_a_variant_whose_requests_tell_it(tmp_path: 
         assert all(begin in text for text in task["user"]["script"])
     report = verify(path, replay=True)
     assert report.problems == [] and report.counts["variants that tell a rung"] == 3
-    again: Any = SimpleNamespace(run=run)
+    again: Any = SimpleNamespace(run=run, stalled=False)
     assert RungSeeds(again, found(path)).due(read_state(run)) == []  # nothing is written twice
     forge(path, [record.get("rung") for record in found(path)].index(2), rung=5)
     assert "no finding says that" in problems(path)
 
 
-def test_in_lockstep_and_in_a_static_pool_no_rung_is_told(tmp_path: Path) -> None:
-    for name, changes in (("a", {"sync": "lockstep"}), ("b", {"pool": {"static": True}})):
-        daemon: Any = SimpleNamespace(run=make_run(tmp_path / name, changes))
-        with pytest.raises(RefusedError, match=r"operation\.triage\.rung_seeds"):
-            RungSeeds(daemon, ())
+@pytest.mark.parametrize(
+    ("seeds", "changes", "why"),
+    [
+        (True, {"sync": "lockstep"}, "in lockstep nothing does"),
+        (True, {"pool": {"static": True}}, "nothing leaves its pool"),
+        (False, {"pool": {"static": True}}, "nothing leaves its pool"),
+        (False, {"pool": {"retirement": False}}, "nothing leaves its pool"),
+    ],
+)
+def test_where_nothing_would_ever_be_triaged_or_written_the_start_is_refused(
+    tmp_path: Path, seeds: bool, changes: JsonObject, why: str
+) -> None:
+    run = make_run(tmp_path / "run", changes)
+    switch_on(run.path, "--url", "x", seeds=seeds)
+    daemon: Any = SimpleNamespace(run=Run.open(run.path))
+    with pytest.raises(RefusedError, match=f"{why}.*leave operation.triage out"):
+        work(daemon)
+
+
+def test_nothing_is_written_while_staging_is_full_or_a_budget_is_spent(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", {"pool": {"staging_epochs": 0.01}})
+    seed = next(task for task in run.training.values() if isinstance(task, Task))
+    finding = record("triaged", task=seed.id, epoch=0, diagnosis="teachable", rung=2)
+    state = read_state(run)
+    with ThreadPoolExecutor(1) as threads:
+        service = Service(run, threads)
+        seeds = RungSeeds(service, [finding])
+        service.watch.look(0)
+        asyncio.run(service.log.admitted("somebody", [replace(seed, id="", system="another")]))
+        service.watch.look(0)
+        assert service.watch.staged() == 1 and seeds.due(state) == []
+        service.watch.staged = lambda: 0  # type: ignore[method-assign]
+        service.writers = SimpleNamespace(spent=True)  # type: ignore[assignment]
+        assert seeds.due(state) == []
+        service.writers.spent = False  # type: ignore[misc]
+        assert len(seeds.due(state)) == 1
+        service.log.close()
 
 
 def test_a_rung_whose_words_the_gates_refuse_is_rejected_with_the_reason(tmp_path: Path) -> None:
@@ -258,7 +292,12 @@ def test_a_rung_whose_words_the_gates_refuse_is_rejected_with_the_reason(tmp_pat
     async def write() -> None:
         with closing(DaemonLog(run)) as log, ThreadPoolExecutor(1) as threads:
             daemon: Any = SimpleNamespace(
-                run=run, log=log, threads=threads, held_out=held_out_index(()), variant=leaking
+                run=run,
+                log=log,
+                threads=threads,
+                held_out=held_out_index(()),
+                variant=leaking,
+                stalled=False,
             )
             [job] = RungSeeds(daemon, [finding]).due(read_state(run))
             await job()
