@@ -240,7 +240,8 @@ def read_values(path: Path, depth: int = 0) -> JsonObject:
     if not isinstance(base, str) or depth == MOST_BASES or not (path.parent / base).is_file():
         what = f"extends {_short(base)}: no file, or {MOST_BASES} files extend each other"
         raise UserError(what, where=str(path), remedy="name another file, which ends the row")
-    return _merged(read_values(path.parent / base, depth + 1), values)  # type: ignore[no-any-return]
+    merged: JsonObject = _merged(read_values(path.parent / base, depth + 1), values)
+    return merged
 
 
 def preset(name: str) -> JsonObject:
