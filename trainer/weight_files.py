@@ -60,7 +60,19 @@ def save_plain(model: Any, folder: Path, dtype: torch.dtype | None = None) -> No
             (value.data_ptr(), value.shape): value.to("cpu", dtype) for value in plain.values()
         }
         plain = {name: copies[value.data_ptr(), value.shape] for name, value in plain.items()}
-    base.save_pretrained(folder, state_dict=plain)
+    with _written_here(base):
+        base.save_pretrained(folder, state_dict=plain)
+
+
+@contextmanager
+def _written_here(model: Any) -> Iterator[None]:
+    """transformers writes in the first of all processes alone, and says nothing in others; each
+    node writes on a disk of its own."""
+    model.should_save_on_this_rank = bool
+    try:
+        yield
+    finally:
+        del model.should_save_on_this_rank
 
 
 def load_plain(model: Any, folder: Path, *, mapped: bool = False) -> None:

@@ -119,7 +119,7 @@ def test_a_warned_launcher_s_first_process_is_told_and_the_job_is_requeued(
 
 
 @pytest.mark.numeric
-@pytest.mark.sweep  # tests/trainer/test_ranks.py: processes without SLURM
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_two_nodes_train_as_two_processes_of_one_would(
     slurm: dict[str, str], tmp_path: Path

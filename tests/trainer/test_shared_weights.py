@@ -65,3 +65,25 @@ def test_a_folder_without_weights_is_refused_in_every_process(model: Path, tmp_p
             (tmp_path / file.name).write_bytes(file.read_bytes())
     code, _, said = loaded(tmp_path, "shared")
     assert code and said.count("no causal language model that transformers can load") >= 2
+
+
+WRITES = """
+import sys
+import torch
+from torch.testing._internal.distributed.fake_pg import FakeStore
+from transformers import AutoModelForCausalLM
+from rods.trainer.weight_files import save_plain
+torch.distributed.init_process_group("fake", store=FakeStore(), rank=1, world_size=2)
+save_plain(AutoModelForCausalLM.from_pretrained(sys.argv[1]), sys.argv[2])
+"""
+
+
+@pytest.mark.slow
+def test_a_process_that_is_not_the_first_of_all_writes_weights_too(
+    model: Path, tmp_path: Path
+) -> None:
+    """The first process of the second node has a disk of its own."""
+    subprocess.run([sys.executable, "-c", WRITES, model, tmp_path / "weights"], check=True)
+    written = LlamaForCausalLM.from_pretrained(tmp_path / "weights")
+    for name, weight in LlamaForCausalLM.from_pretrained(model).state_dict().items():
+        assert torch.equal(written.state_dict()[name], weight), name
