@@ -108,11 +108,12 @@ def ask_for_task(
         knows = {fact["topic"]: fact["words"] for fact in answer["knows"]}
         query = Text.of(answer["first_query"])
         heard = Text.of(" | ".join([query.folded, *chain(*knows.items())]))
-        meant = {
-            other["words"]: str(other["value"])
-            for other in answer.get("said", ())
-            if heard.contains_exact(other["words"])
-        }
+        meant = dict[str, str]()
+        for other in answer.get("said", ()):
+            if heard.contains_exact(words := other["words"]):  # "180k" stands for 180 and for km
+                meant[words] = (
+                    f"{meant[words]}, {other['value']}" if words in meant else str(other["value"])
+                )
         fault = _unreachable(calls, tools, query, heard, meant, levels)
         if fault := fault or _gone(calls, repository):
             raise Unreadable(fault)

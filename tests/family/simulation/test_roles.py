@@ -334,6 +334,15 @@ def test_a_value_may_be_said_in_words_that_are_quoted() -> None:
         answered(ask, **{**given, "first_query": whole})
 
 
+def test_one_phrase_may_stand_for_two_values() -> None:
+    ask = roles.ask_for_task(shipped(), TOOLS, replace(HARD, calls=1, ambiguity=1))
+    query = "Get me on flight FL-1234, the plain way for a couple."
+    knows = [{"topic": "name", "words": "Nora Lindqvist"}]
+    said = [{"value": value, "words": "the plain way for a couple"} for value in ("economy", 2)]
+    given = errand(first_query=query, knows=knows, calls=[booking(bags=2)], said=said)
+    assert answered(ask, **given).knows["the plain way for a couple"] == "economy, 2"
+
+
 def test_nothing_is_expected_of_a_thing_that_an_earlier_call_removes() -> None:
     tools = [shipped().tools[name].tool for name in ("delete_task", "set_task_state")]
     ask = roles.ask_for_task(shipped(), tools, replace(HARD, ambiguity=0, turns=0))
