@@ -20,7 +20,7 @@ from tests.parts import ROOT
 
 # Tokens at most. A feature that needs more takes it away elsewhere.
 BUDGETS = {
-    "product": 519_350,
+    "product": 519_450,
     "core": 293_200,
     "rods": 128_350,
     "worlds": 68_100,
