@@ -152,14 +152,15 @@ class SupervisedProcess:
     def shorten(self) -> None:
         """Leaves the last quarter of what it printed once that is more than `MOST_PRINTED` bytes.
         A line that it prints meanwhile may be lost here; events are in logs/*.jsonl, too."""
-        if self.printed is None or os.fstat(self.printed.fileno()).st_size <= MOST_PRINTED:
+        if self.printed is None:
             return
-        with contextlib.suppress(OSError):  # a full disk has room again once it is truncated
-            self.printed.seek(-MOST_PRINTED // 4, os.SEEK_END)
-            end = self.printed.read()
-            self.printed.truncate(0)
-            self.printed.write(end)
-            self.printed.flush()
+        file = self.printed.fileno()
+        kept = MOST_PRINTED // 4
+        if (size := os.fstat(file).st_size) > MOST_PRINTED:
+            with contextlib.suppress(OSError):  # a full disk has room again once it is truncated
+                end = os.pread(file, kept, size - kept)
+                os.ftruncate(file, 0)
+                os.write(file, end)
 
     def last_line(self) -> str:
         """The last line that it printed besides events (JSON lines): the error that ended it, if

@@ -132,7 +132,6 @@ print('I was at', last)
     found, _ = supervise(tmp_path, until_it_is_shortened, FOREVER)
     assert found.code == 0
     printed = (tmp_path / "trainer.out").read_text()
-    most = int(printed.split()[-1])
+    most = int(printed.partition("I was at ")[2].split()[0])
     assert most > 100_000
-    assert printed.startswith("x")
-    assert len(printed) < most
+    assert 20_000 < printed.count("x") < most  # a quarter, and what came meanwhile

@@ -50,7 +50,7 @@ def test_a_twin_differs_in_what_is_in_question_and_has_the_tasks_of_the_start(
     assert [line.partition(":")[0] for line in identity_diff(own, again)] == [
         f"random_seeds.{seed}" for seed in ("daemon", "drawn", "order", "rollouts")
     ]
-    assert all(each.tasks == runs[0].tasks for each in runs)
+    assert all([*each.tasks] == [*runs[0].tasks] for each in runs)
     assert runs[1].config.operation == runs[0].config.operation
 
 
