@@ -23,8 +23,8 @@ SECONDS = 1_200.0  # about 120 on two idle cores
 async def test_a_small_model_carries_seeds_to_a_ground_truth_that_runs(
     served: Endpoint, tmp_path: Path
 ) -> None:
-    frugal = {"attempts": 1, "planner_retries": 3, "answer_tries": 2}
-    budgets = {"operation": {"budgets": {"variant_calls": 9}}}
+    frugal = {"attempts": 1, "planner_retries": 3, "answer_tries": 3}
+    budgets = {"operation": {"budgets": {"variant_calls": 14}}}
     run = make_run(
         tmp_path / "run", seeds(COUNT), [served.model_dump(mode="json")], pipeline=frugal, **budgets
     )
