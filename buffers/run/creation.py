@@ -42,7 +42,7 @@ from rods.gates.ground_truth import replay, unjudgeable
 from rods.rules.curriculum import writes
 from rods.rules.selection import reachable_maximum
 from rods.stored_tasks import Columns, Tasks
-from rods.tasks import AnyTask, OpenTask, Task, task_lines
+from rods.tasks import AnyTask, Line, OpenTask, Task, task_lines
 from rods.worlds.sources import beside, load_tasks
 
 TAKEN = (errno.ENOTEMPTY, errno.EEXIST)  # what a rename says where another process was faster
@@ -131,11 +131,16 @@ def create_run(
 def _write_tasks(path: Path, tasks: Iterable[AnyTask]) -> Columns:
     """Those of the file that it writes, durable but for its name."""
     with path.open("wb") as file:
-        lines = ((task_lines([task]), task) for task in tasks)
-        columns = Columns.of(
-            path,
-            ((file.tell() - len(line), line, task) for line, task in lines if file.write(line)),
-        )
+
+        def lines() -> Iterator[Line]:
+            offset = 0
+            for task in tasks:
+                line = task_lines([task])
+                file.write(line)
+                yield offset, line, task
+                offset += len(line)
+
+        columns = Columns.of(path, lines())
         file.flush()
         os.fsync(file.fileno())
     return columns
