@@ -9,12 +9,14 @@ model picks is likely to fit together, and keeps what the gates hold it to. Afte
 `catalogue_free.linking`), of which a model may write HIGH-LEVEL ones of its own. Its choice is
 checked against the pattern before anything runs."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import field, replace
 from functools import partial
 from random import Random
+from typing import Any
 
+from rods.analysis.containment import is_small, key_of, values_in
 from rods.analysis.profile import Position
 from rods.asking import AnswerForm, Unreadable, obj, one_of
 from rods.canonical import JsonObject, frozen
@@ -30,7 +32,7 @@ from rods.daemon.authors.llm.forming import check_form
 from rods.daemon.authors.llm.initial_states import mended
 from rods.daemon.authors.llm.questions import NARRATIVE, Context
 from rods.daemon.authors.procedural import sketch
-from rods.environments.base import Environment, Instance
+from rods.environments.base import Environment, Instance, value_of
 from rods.prompts import load
 from rods.tasks import TaskType
 from rods.transcripts import one_line
@@ -355,19 +357,29 @@ def _useless(environment: Environment, draft: Draft) -> str:
     where worlds cannot be copied."""
     if not environment.features.fork:
         return ""
+    tools = environment.tools()
     world = environment.reset(draft.state)
     shown = set[str]()
+    told = defaultdict[str, list[set[Any]]](list)  # by API class, since its last change
     untold: list[tuple[str, Instance]] = []  # each with the world in which it was not called
     for calls in draft.turns:
         for place, bound in enumerate(calls):
             before = world.fork()
-            text = world.call(bound.call).text
+            result = world.call(bound.call)
+            text = result.text
             untold = [change for change in untold if change[1].call(bound.call).text == text]
             record = f"{bound.call} {text}"
+            values = [leaf for leaf in values_in(value_of(result)) if not is_small(leaf)]
+            own = {key_of(leaf) for leaf in values}
+            known = told[tools[bound.call.name].group]
             if not world.same_state(before):
                 untold.append((bound.recipe, before))
-            elif record in shown and bound.recipe not in [one.recipe for one in calls[place + 1 :]]:
+                known.clear()
+            elif bound.recipe not in [one.recipe for one in calls[place + 1 :]] and (
+                record in shown or (own and any(own <= held for held in known))
+            ):
                 return bound.recipe
+            known.append(own)
             shown.add(record)
     return next((name for name, without in untold if world.same_state(without)), "")
 
@@ -433,12 +445,11 @@ def _from_recipes(
     chosen = [[own[name] for name in turn.recipes] for turn in sketched.turns]
     later = [recipe for turn in chosen for recipe in turn]
     elsewhere = [*later]
+    made = set[str]()  # facts that any choice before may make
     table = Table()
-    turns = []
+    turns = list[tuple[Options, ...]]()
     for turn, recipes in enumerate(chosen):
         places = list[Options]()
-        # the turn before asks for the same and cannot be served
-        again = turn > 0 and not chosen[turn - 1]
         for recipe in recipes:
             later.pop(0)
             needed = frozenset[str]().union(
@@ -453,6 +464,7 @@ def _from_recipes(
                 and other.needs == recipe.needs
                 and set(other.when) <= set(recipe.when)
                 and other.fits(table.things.keys())
+                and made.isdisjoint(other.unless)
                 and _left(recipe, table, turn, needed) == _left(other, table, turn, needed)
                 and not assignment.blocked.intersection((other.name, *other.tools))
                 and not (other.short and assignment.profile.type == "long_context")
@@ -464,22 +476,54 @@ def _from_recipes(
                 )
             ]
             rng.shuffle(options)
-            options = options[: CHOICES - 1]
-            # an option that comes to nothing is none; any may stand in for a withheld tool
-            if again or assignment.profile.type == "miss_func":
-                names = [list(planned.recipes) for planned in sketched.turns]
-                fitting = list[str]()
-                for name in options:
-                    names[turn][len(places)] = name
-                    if not tried(_planned(catalogue, names)):
-                        fitting.append(name)
-                options = fitting
+            options = _fitting(
+                catalogue, tried, [turn.recipes for turn in sketched.turns], turns, places, options
+            )
             options = [recipe.name, *options]
+            made.update(*(own[name].makes for name in options))
             rng.shuffle(options)
             places.append(tuple(options))
             table.add(recipe, turn)
         turns.append(tuple(places))
     return Pattern(tuple(turns), assignment.profile.depth)
+
+
+def _fitting(
+    catalogue: Catalogue,
+    tried: Callable[[Plan], ComposeError | None],
+    sketched: Sequence[Sequence[str]],
+    turns: Sequence[Sequence[Options]],
+    places: Sequence[Options],
+    options: Iterable[str],
+) -> list[str]:
+    """Those of `options`, a few, of which something comes at the place behind `places` of the turn
+    behind `turns`, whatever else the sketch has and for which of the same API no user names
+    anything; a look-up without values also beside each option of before, which may show it."""
+    fitting = list[str]()
+    spots = [
+        (number, place, name)
+        for number, each in enumerate((*turns, places))
+        for place, offered in enumerate(each)
+        for name in offered
+    ]
+    for option in options:
+        recipe = catalogue.recipes[option]
+        shows = not recipe.user_slots and catalogue.lookups.issuperset(recipe.tools)
+        works = True
+        for spot in [None, *(spots if shows else ())]:
+            names = [list(recipes) for recipes in sketched]
+            names[len(turns)][len(places)] = option
+            if spot is not None:
+                number, place, name = spot
+                names[number][place] = name
+            works = not tried(_planned(catalogue, names))
+            if not works:
+                break
+        if works:
+            fitting.append(option)
+        if len(fitting) == CHOICES - 1:
+            break
+    return fitting
 
 
 def _left(recipe: Recipe, table: Table, turn: int, needed: frozenset[str]) -> tuple[object, ...]:
@@ -526,6 +570,11 @@ def _check(
                             [name, later.name],
                         )
                 raise Unreadable(f"{what}, which nothing before it gives", functions=[name])
+            if at_hand := table.things.keys() & {*recipe.unless}:
+                raise Unreadable(
+                    f"{here}: {name} does not come after {', '.join(sorted(at_hand))}",
+                    functions=[name],
+                )
             table.add(recipe, turn)
     if wanted.depth is not None and table.depth != wanted.depth:
         raise Unreadable(f"the chain has {table.depth} calls. {linking.chain(wanted.depth)}")
