@@ -134,13 +134,16 @@ def meaning(environment: Environment, task: Task) -> str:
         tools = environment.tools()
         for turn, names in sorted(task.later_tools.items()):
             many = len(names) > 1
-            at_hand = showing.purposes(tools[name] for name in task.tools_at(turn - 1))
+            groups = {tools[name].group for name in names}
+            shown = [tools[name] for name in task.tools_at(turn - 1)]
+            near = showing.purposes(tool for tool in shown if tool.group in groups)
+            others = ", ".join(tool.name for tool in shown if tool.group not in groups)
             parts.append(
                 f"Up to turn {turn} the function{'s' * many} {', '.join(names)} "
                 f"{'are' if many else 'is'} missing; turn {turn + 1} says in fixed words that "
                 f"{'they are' if many else 'it is'} back. In turn {turn} no call is right, because "
                 "what is asked is out of reach: no function at hand there, and no two of them, may "
-                f"do the same. At hand are then:\n{at_hand}"
+                f"do the same. At hand are then:\n{near}\n{others}".rstrip()
             )
         return "\n".join(parts)
     if task.type == "miss_param":

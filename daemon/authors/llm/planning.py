@@ -40,6 +40,7 @@ from rods.transcripts import one_line
 CHOICES = 6  # functions offered for one place
 SKETCHES = 16  # that are compared: a model chooses among what comes of it
 DRAWN = 8  # times at most, until the form of the type can be made of what comes of it
+COMPARED = 3  # of which something comes, at most
 TRIALS = 3  # times that chance binds a plan to see whether it can
 DRAWS = 16  # plans of single tools that chance draws at most, to see which can be made
 KNOWN = 4  # such plans that are enough
@@ -419,6 +420,7 @@ def _from_recipes(
         name for name, recipe in own.items() if recipe.odd or recipe.needs.intersection(recipe.ends)
     ]
     barred = assignment.blocked.union(odd)
+    sketches = list[Plan]()
     second: Plan | None = None  # with a function in two turns: rather none
     for _ in range(DRAWN):
         try:
@@ -429,17 +431,18 @@ def _from_recipes(
             barred = assignment.blocked
         if (doom := tried(sketched)) is None:
             counts = Counter(name for turn in sketched.turns for name in turn.recipes)
-            if not (twice := [name for name, count in counts.items() if count > 1]):
+            twice = [name for name, count in counts.items() if count > 1]
+            sketches += [] if twice else [sketched]
+            if len(sketches) == COMPARED:
                 break
             second = second or sketched
             barred = barred.union(twice)
         else:
             barred = barred.union(doom.functions)
-    else:
-        if second is None:
-            assert doom is not None
-            raise ComposeError("no_pattern", doom.detail)
-        sketched = second
+    if not sketches and second is None:
+        assert doom is not None
+        raise ComposeError("no_pattern", doom.detail)
+    sketched = max(sketches or filter(None, [second]), key=partial(_goes_on, recipes_only))
     tools = environment.tools()
     avoided = {call.name for call in assignment.seed.goal_calls} - catalogue.common
     chosen = [[own[name] for name in turn.recipes] for turn in sketched.turns]
@@ -488,6 +491,15 @@ def _from_recipes(
     return Pattern(tuple(turns), assignment.profile.depth)
 
 
+def _goes_on(catalogue: Catalogue, plan: Plan) -> int:
+    """How much a plan is one errand: what its functions take up of earlier ones, less tools that
+    are called again."""
+    recipes = [catalogue.recipes[name] for turn in plan.turns for name in turn.recipes]
+    tools = [tool for recipe in recipes for tool in recipe.tools]
+    taken = sum(len(recipe.needs - catalogue.silent) for recipe in recipes)
+    return taken + len({*tools}) - len(tools)
+
+
 def _fitting(
     catalogue: Catalogue,
     tried: Callable[[Plan], ComposeError | None],
@@ -497,8 +509,8 @@ def _fitting(
     options: Iterable[str],
 ) -> list[str]:
     """Those of `options`, a few, of which something comes at the place behind `places` of the turn
-    behind `turns`, whatever else the sketch has and for which of the same API no user names
-    anything; a look-up without values also beside each option of before, which may show it."""
+    behind `turns` beside what else was sketched; a look-up without values also beside each option
+    of before, which may show it."""
     fitting = list[str]()
     spots = [
         (number, place, name)

@@ -386,6 +386,19 @@ def test_a_function_is_not_offered_behind_one_that_may_forbid_it_nor_taken_there
         planning._check(changed, given, wanted, [[early[0]], [unfit]])
 
 
+def test_of_the_sketches_that_work_the_one_that_goes_on_from_earlier_turns_is_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    apart = planned("desk", ("look_up_event",), ("see_balance",))
+    going_on = planned("desk", ("look_up_event",), ("room_for_it",))
+    drawn = iter([apart, going_on, apart])
+    monkeypatch.setattr(planning, "sketch", lambda *_: next(drawn))
+    given = assignment(seed("base"))
+    looked = prober(given, catalogue_with_tools(load("desk")))
+    turns = pattern(looked, given, given.rng("1")).turns
+    assert "room_for_it" in turns[1][0]
+
+
 def test_what_a_sketch_fails_by_is_drawn_no_more_for_its_pattern() -> None:
     given = assignment(seed("base"))
     first = list[tuple[str, ...]]()
