@@ -148,13 +148,10 @@ class AbstentionTurn:
             else:
                 steps.append((index, later is not world and world.same_state(later)))
                 world = later
-        # where one goes for the sake of a call that cannot be made is no errand of its own
-        catalogue = lexicon(self.environment).catalogue
-        common = catalogue.common if catalogue else frozenset()
-        for index, _ in steps:
-            goes = self.calls[index].name in common
-            if goes and any(self._prepares(index, other) for other in stopped):
-                self.worded.add(index)
+        # where one goes first is seldom an errand of its own
+        if (catalogue := lexicon(self.environment).catalogue) and stopped:
+            common = catalogue.common
+            self.worded.update(index for index, _ in steps if self.calls[index].name in common)
         preparing = set(stopped)
         for index, reads in reversed(steps):
             if reads and any(self._prepares(index, other) for other in preparing):

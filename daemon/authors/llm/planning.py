@@ -9,7 +9,7 @@ model picks is likely to fit together, and keeps what the gates hold it to. Afte
 `catalogue_free.linking`), of which a model may write HIGH-LEVEL ones of its own. Its choice is
 checked against the pattern before anything runs."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import field, replace
 from functools import partial
@@ -189,22 +189,12 @@ async def plan(context: Context, assignment: StagedAssignment) -> Plan:
         if alone
         else "A turn may have several functions.",
     }
-    avoids = wanted.leaves_choice and not assignment.same
-    known = {*assignment.profile.tools}
-    others = any(
-        known.isdisjoint(_tools(catalogue, [[name]]))
-        for places in wanted.turns
-        for options in places
-        for name in options
-        if len(options) > 1
-    )
     due = {
         "schemas": wanted.depth is None,
         "refused": refused,
         "story": storied,
         "root": storied,
-        "avoid": avoids,
-        "others": avoids and others,
+        "avoid": wanted.leaves_choice and not assignment.same,
         "compose": composes,
         "learn": assignment.failures,
     }
@@ -358,10 +348,9 @@ def _useless(environment: Environment, draft: Draft) -> str:
     where worlds cannot be copied."""
     if not environment.features.fork:
         return ""
-    tools = environment.tools()
     world = environment.reset(draft.state)
     shown = set[str]()
-    told = defaultdict[str, list[set[Any]]](list)  # by API class, since its last change
+    told = list[set[Any]]()  # since the last change
     untold: list[tuple[str, Instance]] = []  # each with the world in which it was not called
     for calls in draft.turns:
         for place, bound in enumerate(calls):
@@ -372,15 +361,14 @@ def _useless(environment: Environment, draft: Draft) -> str:
             record = f"{bound.call} {text}"
             values = [leaf for leaf in values_in(value_of(result)) if not is_small(leaf)]
             own = {key_of(leaf) for leaf in values}
-            known = told[tools[bound.call.name].group]
             if not world.same_state(before):
                 untold.append((bound.recipe, before))
-                known.clear()
+                told.clear()
             elif bound.recipe not in [one.recipe for one in calls[place + 1 :]] and (
-                record in shown or (own and any(own <= held for held in known))
+                record in shown or (own and any(own <= held for held in told))
             ):
                 return bound.recipe
-            known.append(own)
+            told.append(own)
             shown.add(record)
     return next((name for name, without in untold if world.same_state(without)), "")
 
@@ -391,8 +379,8 @@ def pattern(
     rng: Random,
     tried: Callable[[Plan], ComposeError | None] = lambda plan: None,
 ) -> Pattern:
-    """The pattern for one plan; of recipes, what stands in the turn after one without calls is
-    `tried`, which says why nothing comes of a plan. Raises ComposeError("no_pattern") when no
+    """The pattern for one plan; of recipes, sketches and options are `tried`, which says why
+    nothing comes of a plan. Raises ComposeError("no_pattern") when no
     function is left for some place."""
     catalogue = prober.catalogue
     own = {name: recipe for name, recipe in catalogue.recipes.items() if not is_single_tool(recipe)}
@@ -421,7 +409,6 @@ def _from_recipes(
     ]
     barred = assignment.blocked.union(odd)
     sketches = list[Plan]()
-    second: Plan | None = None  # with a function in two turns: rather none
     for _ in range(DRAWN):
         try:
             others = replace(silent, blocked=barred)
@@ -429,20 +416,18 @@ def _from_recipes(
         except ComposeError:  # a rare shape: look for long
             sketched = sketch(recipes_only, environment, silent, rng)
             barred = assignment.blocked
-        if (doom := tried(sketched)) is None:
-            counts = Counter(name for turn in sketched.turns for name in turn.recipes)
-            twice = [name for name, count in counts.items() if count > 1]
-            sketches += [] if twice else [sketched]
-            if len(sketches) == COMPARED:
-                break
-            second = second or sketched
-            barred = barred.union(twice)
-        else:
+        if doom := tried(sketched):
             barred = barred.union(doom.functions)
-    if not sketches and second is None:
+            continue
+        sketches.append(sketched)
+        if len(sketches) == COMPARED:
+            break
+        counts = Counter(name for turn in sketched.turns for name in turn.recipes)
+        barred = barred.union(name for name, count in counts.items() if count > 1)
+    if not sketches:
         assert doom is not None
         raise ComposeError("no_pattern", doom.detail)
-    sketched = max(sketches or filter(None, [second]), key=partial(_goes_on, recipes_only))
+    sketched = max(sketches, key=partial(_goes_on, recipes_only))
     tools = environment.tools()
     avoided = {call.name for call in assignment.seed.goal_calls} - catalogue.common
     chosen = [[own[name] for name in turn.recipes] for turn in sketched.turns]
@@ -479,9 +464,14 @@ def _from_recipes(
                 )
             ]
             rng.shuffle(options)
-            options = _fitting(
-                catalogue, tried, [turn.recipes for turn in sketched.turns], turns, places, options
-            )
+            # an option that comes to nothing is none
+            names = [list(planned.recipes) for planned in sketched.turns]
+            fitting = list[str]()
+            for name in options:
+                names[turn][len(places)] = name
+                if not tried(_planned(catalogue, names)):
+                    fitting.append(name)
+            options = fitting[: CHOICES - 1]
             options = [recipe.name, *options]
             made.update(*(own[name].makes for name in options))
             rng.shuffle(options)
@@ -494,48 +484,10 @@ def _from_recipes(
 def _goes_on(catalogue: Catalogue, plan: Plan) -> int:
     """How much a plan is one errand: what its functions take up of earlier ones, less tools that
     are called again."""
-    recipes = [catalogue.recipes[name] for turn in plan.turns for name in turn.recipes]
-    tools = [tool for recipe in recipes for tool in recipe.tools]
-    taken = sum(len(recipe.needs - catalogue.silent) for recipe in recipes)
+    names = [name for turn in plan.turns for name in turn.recipes]
+    tools = _tools(catalogue, [names])
+    taken = sum(len(catalogue.recipes[name].needs - catalogue.silent) for name in names)
     return taken + len({*tools}) - len(tools)
-
-
-def _fitting(
-    catalogue: Catalogue,
-    tried: Callable[[Plan], ComposeError | None],
-    sketched: Sequence[Sequence[str]],
-    turns: Sequence[Sequence[Options]],
-    places: Sequence[Options],
-    options: Iterable[str],
-) -> list[str]:
-    """Those of `options`, a few, of which something comes at the place behind `places` of the turn
-    behind `turns` beside what else was sketched; a look-up without values also beside each option
-    of before, which may show it."""
-    fitting = list[str]()
-    spots = [
-        (number, place, name)
-        for number, each in enumerate((*turns, places))
-        for place, offered in enumerate(each)
-        for name in offered
-    ]
-    for option in options:
-        recipe = catalogue.recipes[option]
-        shows = not recipe.user_slots and catalogue.lookups.issuperset(recipe.tools)
-        works = True
-        for spot in [None, *(spots if shows else ())]:
-            names = [list(recipes) for recipes in sketched]
-            names[len(turns)][len(places)] = option
-            if spot is not None:
-                number, place, name = spot
-                names[number][place] = name
-            works = not tried(_planned(catalogue, names))
-            if not works:
-                break
-        if works:
-            fitting.append(option)
-        if len(fitting) == CHOICES - 1:
-            break
-    return fitting
 
 
 def _left(recipe: Recipe, table: Table, turn: int, needed: frozenset[str]) -> tuple[object, ...]:
@@ -582,11 +534,8 @@ def _check(
                             [name, later.name],
                         )
                 raise Unreadable(f"{what}, which nothing before it gives", functions=[name])
-            if at_hand := table.things.keys() & {*recipe.unless}:
-                raise Unreadable(
-                    f"{here}: {name} does not come after {', '.join(sorted(at_hand))}",
-                    functions=[name],
-                )
+            if not table.things.keys().isdisjoint(recipe.unless):
+                raise Unreadable(f"{here}: {name} cannot come any more", functions=[name])
             table.add(recipe, turn)
     if wanted.depth is not None and table.depth != wanted.depth:
         raise Unreadable(f"the chain has {table.depth} calls. {linking.chain(wanted.depth)}")

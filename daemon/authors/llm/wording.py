@@ -357,13 +357,6 @@ def references(tools: Tools, draft: Draft, turn: int) -> tuple[list[str], list[s
     up in this very turn and stands alone, or has to be said."""
     user_says = {canonical(value.value) for value in user_values(tools, draft.turns[turn])}
     said = _said_before(tools, draft, turn)
-    secret = [
-        value
-        for calls in draft.turns
-        for bound in calls
-        for name, value in bound.call.arguments.items()
-        if is_credential(name)
-    ]
     met = list[Mention]()
     words = dict[str, None]()
     free = dict[str, None]()
@@ -388,9 +381,7 @@ def references(tools: Tools, draft: Draft, turn: int) -> tuple[list[str], list[s
                     own = [
                         leaf
                         for leaf in meant.telling.values()
-                        if canonical(leaf) in said
-                        and leaf not in secret
-                        and not str(leaf).isdigit()
+                        if canonical(leaf) in said and CALLED.fullmatch(str(leaf))
                     ]
                     rival = None if outlives(value, meant.rival, met) else meant.rival
                     names = {mention.name for mention in meant.own}

@@ -243,7 +243,7 @@ def _targets(scene: Scene) -> list[str]:
     """Directories that hold nothing called like what goes into them, and something else, unless
     the user has just had them made."""
     moving = {scene.chosen.get(slot) for slot in ("file", "first")} - {None}
-    made = [call.arguments["dir_name"] for call, _ in scene.calls if call.name == "mkdir"]
+    made = [call.arguments.get("dir_name") for call, _ in scene.calls]
     return [
         name
         for name, folder in current(scene.state).folders.items()
