@@ -148,6 +148,10 @@ class AbstentionTurn:
             else:
                 steps.append((index, later is not world and world.same_state(later)))
                 world = later
+        # where one goes first is seldom an errand of its own
+        if (catalogue := lexicon(self.environment).catalogue) and stopped:
+            common = catalogue.common
+            self.worded.update(index for index, _ in steps if self.calls[index].name in common)
         preparing = set(stopped)
         for index, reads in reversed(steps):
             if reads and any(self._prepares(index, other) for other in preparing):

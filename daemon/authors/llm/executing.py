@@ -35,6 +35,7 @@ from rods.environments.base import Tools
 AGAIN = 2  # times that a value is asked for anew
 SURVEYS = 6  # runs by chance until one shows all blanks
 OPTIONS = 12  # offered for one value
+NEW = 8  # of them, where fewer are in the world
 EXAMPLES = 2
 LONGEST = 80  # characters of an invented text
 LIST = 4  # elements of an invented list, where no listed one is longer
@@ -258,7 +259,8 @@ class ValueChooser:
             there = contents(start.state)
             rest.sort(key=lambda value: Random(f"{salt} {spoken(value)}").random())
             rest.sort(key=lambda value: canonical(meant(value)) not in there)
-            few = earlier + rest[: OPTIONS - len(earlier)]
+            known = sum(canonical(meant(value)) in there for value in rest)
+            few = earlier + rest[: min(max(NEW, known), OPTIONS) - len(earlier)]
         # Numbers and truth values are written as they are, anything else in words.
         # What chance has put into the world is told by where it comes from, and what stands in its
         # texts is left out: nobody sees it.

@@ -15,7 +15,7 @@ from rods.composing.records import BoundCall, Draft
 from rods.daemon.authors.base import Judgement, StagedAssignment, with_calls
 from rods.daemon.authors.llm import showing
 from rods.daemon.authors.llm.questions import Context
-from rods.environments.base import Environment, Results, value_of
+from rods.environments.base import Results, value_of
 from rods.faults import Defect, Reason
 from rods.tasks import Task
 
@@ -57,7 +57,7 @@ async def judge(
 
     fields = {
         "type": task.type,
-        "meaning": meaning(context.environment, task),
+        "meaning": meaning(task),
         "state": showing.state(task.state, roles.judge.world),
         "functions": showing.functions(context.environment.tools(), draft, range(len(draft.turns))),
         "conversation": conversation(draft, task, roles.judge.results),
@@ -125,16 +125,15 @@ def conversation(draft: Draft, task: Task, room: int) -> str:
     return showing.turns(showing.within(draft, room), task.script, range(len(draft.turns)))
 
 
-def meaning(environment: Environment, task: Task) -> str:
+def meaning(task: Task) -> str:
     """What the type of `task` demands, as the judge is told."""
     if task.type == "long_context":
         return "The world holds much more than the conversation needs; every turn can be served."
     if task.type == "miss_func":
         parts = []
-        tools = environment.tools()
         for turn, names in sorted(task.later_tools.items()):
             many = len(names) > 1
-            at_hand = showing.purposes(tools[name] for name in task.tools_at(turn - 1))
+            at_hand = ", ".join(task.tools_at(turn - 1))
             parts.append(
                 f"Up to turn {turn} the function{'s' * many} {', '.join(names)} "
                 f"{'are' if many else 'is'} missing; turn {turn + 1} says in fixed words that "

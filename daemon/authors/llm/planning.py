@@ -14,7 +14,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import field, replace
 from functools import partial
 from random import Random
+from typing import Any
 
+from rods.analysis.containment import is_small, key_of, values_in
 from rods.analysis.profile import Position
 from rods.asking import AnswerForm, Unreadable, obj, one_of
 from rods.canonical import JsonObject, frozen
@@ -30,7 +32,7 @@ from rods.daemon.authors.llm.forming import check_form
 from rods.daemon.authors.llm.initial_states import mended
 from rods.daemon.authors.llm.questions import NARRATIVE, Context
 from rods.daemon.authors.procedural import sketch
-from rods.environments.base import Environment, Instance
+from rods.environments.base import Environment, Instance, value_of
 from rods.prompts import load
 from rods.tasks import TaskType
 from rods.transcripts import one_line
@@ -38,6 +40,7 @@ from rods.transcripts import one_line
 CHOICES = 6  # functions offered for one place
 SKETCHES = 16  # that are compared: a model chooses among what comes of it
 DRAWN = 8  # times at most, until the form of the type can be made of what comes of it
+COMPARED = 3  # of which something comes, at most
 TRIALS = 3  # times that chance binds a plan to see whether it can
 DRAWS = 16  # plans of single tools that chance draws at most, to see which can be made
 KNOWN = 4  # such plans that are enough
@@ -186,22 +189,12 @@ async def plan(context: Context, assignment: StagedAssignment) -> Plan:
         if alone
         else "A turn may have several functions.",
     }
-    avoids = wanted.leaves_choice and not assignment.same
-    known = {*assignment.profile.tools}
-    others = any(
-        known.isdisjoint(_tools(catalogue, [[name]]))
-        for places in wanted.turns
-        for options in places
-        for name in options
-        if len(options) > 1
-    )
     due = {
         "schemas": wanted.depth is None,
         "refused": refused,
         "story": storied,
         "root": storied,
-        "avoid": avoids,
-        "others": avoids and others,
+        "avoid": wanted.leaves_choice and not assignment.same,
         "compose": composes,
         "learn": assignment.failures,
     }
@@ -357,17 +350,25 @@ def _useless(environment: Environment, draft: Draft) -> str:
         return ""
     world = environment.reset(draft.state)
     shown = set[str]()
+    told = list[set[Any]]()  # since the last change
     untold: list[tuple[str, Instance]] = []  # each with the world in which it was not called
     for calls in draft.turns:
         for place, bound in enumerate(calls):
             before = world.fork()
-            text = world.call(bound.call).text
+            result = world.call(bound.call)
+            text = result.text
             untold = [change for change in untold if change[1].call(bound.call).text == text]
             record = f"{bound.call} {text}"
+            values = [leaf for leaf in values_in(value_of(result)) if not is_small(leaf)]
+            own = {key_of(leaf) for leaf in values}
             if not world.same_state(before):
                 untold.append((bound.recipe, before))
-            elif record in shown and bound.recipe not in [one.recipe for one in calls[place + 1 :]]:
+                told.clear()
+            elif bound.recipe not in [one.recipe for one in calls[place + 1 :]] and (
+                record in shown or (own and any(own <= held for held in told))
+            ):
                 return bound.recipe
+            told.append(own)
             shown.add(record)
     return next((name for name, without in untold if world.same_state(without)), "")
 
@@ -378,8 +379,8 @@ def pattern(
     rng: Random,
     tried: Callable[[Plan], ComposeError | None] = lambda plan: None,
 ) -> Pattern:
-    """The pattern for one plan; of recipes, what stands in the turn after one without calls is
-    `tried`, which says why nothing comes of a plan. Raises ComposeError("no_pattern") when no
+    """The pattern for one plan; of recipes, sketches and options are `tried`, which says why
+    nothing comes of a plan. Raises ComposeError("no_pattern") when no
     function is left for some place."""
     catalogue = prober.catalogue
     own = {name: recipe for name, recipe in catalogue.recipes.items() if not is_single_tool(recipe)}
@@ -407,7 +408,7 @@ def _from_recipes(
         name for name, recipe in own.items() if recipe.odd or recipe.needs.intersection(recipe.ends)
     ]
     barred = assignment.blocked.union(odd)
-    second: Plan | None = None  # with a function in two turns: rather none
+    sketches = list[Plan]()
     for _ in range(DRAWN):
         try:
             others = replace(silent, blocked=barred)
@@ -415,30 +416,28 @@ def _from_recipes(
         except ComposeError:  # a rare shape: look for long
             sketched = sketch(recipes_only, environment, silent, rng)
             barred = assignment.blocked
-        if (doom := tried(sketched)) is None:
-            counts = Counter(name for turn in sketched.turns for name in turn.recipes)
-            if not (twice := [name for name, count in counts.items() if count > 1]):
-                break
-            second = second or sketched
-            barred = barred.union(twice)
-        else:
+        if doom := tried(sketched):
             barred = barred.union(doom.functions)
-    else:
-        if second is None:
-            assert doom is not None
-            raise ComposeError("no_pattern", doom.detail)
-        sketched = second
+            continue
+        sketches.append(sketched)
+        if len(sketches) == COMPARED:
+            break
+        counts = Counter(name for turn in sketched.turns for name in turn.recipes)
+        barred = barred.union(name for name, count in counts.items() if count > 1)
+    if not sketches:
+        assert doom is not None
+        raise ComposeError("no_pattern", doom.detail)
+    sketched = max(sketches, key=partial(_goes_on, recipes_only))
     tools = environment.tools()
     avoided = {call.name for call in assignment.seed.goal_calls} - catalogue.common
     chosen = [[own[name] for name in turn.recipes] for turn in sketched.turns]
     later = [recipe for turn in chosen for recipe in turn]
     elsewhere = [*later]
+    made = set[str]()  # facts that any choice before may make
     table = Table()
-    turns = []
+    turns = list[tuple[Options, ...]]()
     for turn, recipes in enumerate(chosen):
         places = list[Options]()
-        # the turn before asks for the same and cannot be served
-        again = turn > 0 and not chosen[turn - 1]
         for recipe in recipes:
             later.pop(0)
             needed = frozenset[str]().union(
@@ -453,6 +452,7 @@ def _from_recipes(
                 and other.needs == recipe.needs
                 and set(other.when) <= set(recipe.when)
                 and other.fits(table.things.keys())
+                and made.isdisjoint(other.unless)
                 and _left(recipe, table, turn, needed) == _left(other, table, turn, needed)
                 and not assignment.blocked.intersection((other.name, *other.tools))
                 and not (other.short and assignment.profile.type == "long_context")
@@ -464,22 +464,30 @@ def _from_recipes(
                 )
             ]
             rng.shuffle(options)
-            options = options[: CHOICES - 1]
-            # an option that comes to nothing is none; any may stand in for a withheld tool
-            if again or assignment.profile.type == "miss_func":
-                names = [list(planned.recipes) for planned in sketched.turns]
-                fitting = list[str]()
-                for name in options:
-                    names[turn][len(places)] = name
-                    if not tried(_planned(catalogue, names)):
-                        fitting.append(name)
-                options = fitting
+            # an option that comes to nothing is none
+            names = [list(planned.recipes) for planned in sketched.turns]
+            fitting = list[str]()
+            for name in options:
+                names[turn][len(places)] = name
+                if not tried(_planned(catalogue, names)):
+                    fitting.append(name)
+            options = fitting[: CHOICES - 1]
             options = [recipe.name, *options]
+            made.update(*(own[name].makes for name in options))
             rng.shuffle(options)
             places.append(tuple(options))
             table.add(recipe, turn)
         turns.append(tuple(places))
     return Pattern(tuple(turns), assignment.profile.depth)
+
+
+def _goes_on(catalogue: Catalogue, plan: Plan) -> int:
+    """How much a plan is one errand: what its functions take up of earlier ones, less tools that
+    are called again."""
+    names = [name for turn in plan.turns for name in turn.recipes]
+    tools = _tools(catalogue, [names])
+    taken = sum(len(catalogue.recipes[name].needs - catalogue.silent) for name in names)
+    return taken + len({*tools}) - len(tools)
 
 
 def _left(recipe: Recipe, table: Table, turn: int, needed: frozenset[str]) -> tuple[object, ...]:
@@ -526,6 +534,8 @@ def _check(
                             [name, later.name],
                         )
                 raise Unreadable(f"{what}, which nothing before it gives", functions=[name])
+            if not table.things.keys().isdisjoint(recipe.unless):
+                raise Unreadable(f"{here}: {name} cannot come any more", functions=[name])
             table.add(recipe, turn)
     if wanted.depth is not None and table.depth != wanted.depth:
         raise Unreadable(f"the chain has {table.depth} calls. {linking.chain(wanted.depth)}")

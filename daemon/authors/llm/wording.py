@@ -7,6 +7,7 @@ one by one are also verified by the model: do they say what the calls do? Withou
 (`pipeline.rewrite = false`) a query is asked for a turn at a time, from the calls of that turn
 alone: no other turn and no story is shown."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import reduce
@@ -45,6 +46,7 @@ NOTHING = "(nothing in particular)"
 AGAIN = 1  # times that queries which failed their verification are written anew
 LONGEST = 80  # words of a turn; BFCL's own users need as many for seven calls
 TEXT: JsonMapping = {"type": "string", "minLength": 1, "maxLength": 700}
+CALLED = re.compile(r".*[a-z]{3}.*\D")  # a name that people say: "risks_2021.md", no "card_9772"
 VERDICT = one_of("aligned", "misaligned")
 GENERAL = "query_class_any"  # the query template of API classes that have none of their own
 
@@ -379,7 +381,7 @@ def references(tools: Tools, draft: Draft, turn: int) -> tuple[list[str], list[s
                     own = [
                         leaf
                         for leaf in meant.telling.values()
-                        if canonical(leaf) in said and not str(leaf).isdigit()
+                        if canonical(leaf) in said and CALLED.fullmatch(str(leaf))
                     ]
                     rival = None if outlives(value, meant.rival, met) else meant.rival
                     names = {mention.name for mention in meant.own}
@@ -393,8 +395,10 @@ def references(tools: Tools, draft: Draft, turn: int) -> tuple[list[str], list[s
                     apt = nouns_of([meant.kind]) & nouns_of([argument, *names])
                     if rival is None and (meant.amount or (apt and not alike)):
                         words[f"that {meant.kind}"] = None
+                    elif flow.origin is None and CALLED.fullmatch(str(value)):
+                        free[value] = None
                     elif own:
-                        free[f"the {meant.kind} with {own[0]}"] = None
+                        free[f"{own[0]} ({meant.kind})"] = None
                     elif rival is None:
                         free[f"{value} ({meant.own[-1].name})"] = None
                     else:

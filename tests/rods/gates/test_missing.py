@@ -191,6 +191,32 @@ def test_a_value_that_the_missing_call_has_as_well_asks_for_no_other_call(
 
 
 @pytest.mark.parametrize(
+    "asked",
+    [
+        "Go to the interviews folder and show me the lines of risks.txt with the word I was told.",
+        "Show me the lines of risks.txt in interviews with the word that I was told.",
+    ],
+)
+def test_where_one_goes_for_a_call_that_cannot_be_made_is_for_a_judge_to_see(asked: str) -> None:
+    files = {"risks.txt": {"type": "file", "content": "a bill from Sunfield\nno more"}}
+    folder = {"interviews": {"type": "directory", "contents": files}}
+    calls = (
+        Call("cd", {"folder": "interviews"}),
+        Call("grep", {"file_name": "risks.txt", "pattern": "from"}),
+    )
+    one = task("miss_param", (asked, "The word is 'from'."), calls)
+    root = {"workspace": {"type": "directory", "contents": folder}}
+    state = {
+        "classes": ["GorillaFileSystem"],
+        "config": {"GorillaFileSystem": {"root": root}},
+        "long_context": False,
+    }
+    one = replace(one, id="", state=state, tools=environment().tools_of(["GorillaFileSystem"]))
+    reasons = missing(load("bfcl"), one, run(load("bfcl"), one))
+    assert all(reason.doubt for reason in reasons), reasons
+
+
+@pytest.mark.parametrize(
     ("asked", "calls", "held", "sought"),
     [
         (

@@ -240,12 +240,14 @@ def _enterable(scene: Scene) -> list[str]:
 
 
 def _targets(scene: Scene) -> list[str]:
-    """Directories that hold nothing called like what goes into them."""
+    """Directories that hold nothing called like what goes into them, and something else, unless
+    the user has just had them made."""
     moving = {scene.chosen.get(slot) for slot in ("file", "first")} - {None}
+    made = [call.arguments.get("dir_name") for call, _ in scene.calls]
     return [
         name
         for name, folder in current(scene.state).folders.items()
-        if moving.isdisjoint(folder.names()) and (folder.files or folder.folders)
+        if moving.isdisjoint(folder.names()) and (folder.files or folder.folders or name in made)
     ]
 
 

@@ -16,9 +16,10 @@ from typing import Any, Literal, cast
 import pytest
 
 from bench.fixtures.llm_stub import Stub
+from rods.asking import Unreadable
 from rods.calls import Call
 from rods.composing.catalogue import Catalogue
-from rods.composing.records import ComposeError, Plan
+from rods.composing.records import BoundCall, ComposeError, Draft, Plan, PlannedTurn
 from rods.daemon.authors.base import Assignment
 from rods.daemon.authors.catalogue_free import catalogue_with_tools, linking, single_tools
 from rods.daemon.authors.catalogue_free.probing import Prober
@@ -151,7 +152,6 @@ async def test_what_has_to_differ_is_asked_for_where_there_is_a_choice_alone(
     if not names:
         return
     asked = json.loads((tmp_path / "bodies").read_text().splitlines()[0])["messages"][1]["content"]
-    assert ("Where a place leaves a choice" in asked) is (len(names) > 1)
     assert ("must not call exactly the same ones" in asked) is (len(names) > 1)
 
 
@@ -328,6 +328,76 @@ def test_what_another_turn_undoes_or_has_shown_already_is_no_plan(
     assert doom is None or (doom.functions == (useless,) and doom.type == "no_pattern")
 
 
+@pytest.mark.needs("bfcl")
+def test_a_look_up_of_what_a_list_has_shown_is_no_plan_until_something_changes() -> None:
+    card = {"card_number": "4000", "cardholder_name": "Ann", "expiry_date": "05/28", "cvv": 123}
+    travel = {
+        "credit_card_list": {"card_1": {**card, "balance": 1480.0}},
+        "access_token": "abc123",
+        "token_expires_in": 3600,
+        "user_first_name": "Ann",
+        "user_last_name": "Roe",
+        "budget_limit": None,
+        "booking_record": {},
+    }
+    state = {"classes": ["TravelAPI"], "config": {"TravelAPI": travel}, "long_context": False}
+
+    def bound(recipe: str, tool: str, **arguments: Any) -> BoundCall:
+        return BoundCall(Call(tool, arguments), Result("", None), {}, recipe, {})
+
+    cards = bound("cards", "get_all_credit_cards")
+    balance = bound("balance", "get_credit_card_balance", access_token="abc123", card_id="card_1")
+    limit = bound("limit", "set_budget_limit", access_token="abc123", budget_limit=900.0)
+    plan = Plan((PlannedTurn((), ()),))
+    for turns, useless in (
+        ((cards, balance), "balance"),
+        ((balance, cards), ""),
+        ((cards, limit, balance), ""),
+    ):
+        draft = Draft(plan, state, tuple((each,) for each in turns))
+        assert planning._useless(load("bfcl"), draft) == useless
+
+
+def test_a_function_is_not_offered_behind_one_that_may_forbid_it_nor_taken_there() -> None:
+    catalogue = catalogue_with_tools(load("desk"))
+    every = partial(pattern, tried=lambda plan: None)
+    for given in map(assignment, desk_tasks(7, 24, 8)):
+        turns = every(prober(given, catalogue), given, given.rng("1")).turns
+        wide = [places[0] for places in turns if places and places[0][1:]]
+        if len(wide) > 1:
+            break
+    early, later, *_ = wide
+    recipes = dict(catalogue.recipes)
+    for name in early:
+        recipes[name] = replace(recipes[name], makes=("done",))
+    for name in {*later} - {*early}:
+        recipes[name] = replace(recipes[name], unless=("done",))
+    changed = replace(catalogue, recipes=recipes)
+    for number in range(4):
+        made = set[str]()
+        for places in every(prober(given, changed), given, given.rng(f"{number}")).turns:
+            for options in places:
+                assert sum(bool(made & {*recipes[name].unless}) for name in options) <= 1
+                made.update(*(recipes[name].makes for name in options))
+    unfit = next(name for name in later if recipes[name].unless)
+    wanted = Pattern((((early[0],),), ((unfit,),)))
+    with pytest.raises(Unreadable, match="cannot come any more"):
+        planning._check(changed, given, wanted, [[early[0]], [unfit]])
+
+
+def test_of_the_sketches_that_work_the_one_that_goes_on_from_earlier_turns_is_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    apart = planned("desk", ("look_up_event",), ("see_balance",))
+    going_on = planned("desk", ("look_up_event",), ("room_for_it",))
+    drawn = iter([apart, going_on, apart])
+    monkeypatch.setattr(planning, "sketch", lambda *_: next(drawn))
+    given = assignment(seed("base"))
+    looked = prober(given, catalogue_with_tools(load("desk")))
+    turns = pattern(looked, given, given.rng("1")).turns
+    assert "room_for_it" in turns[1][0]
+
+
 def test_what_a_sketch_fails_by_is_drawn_no_more_for_its_pattern() -> None:
     given = assignment(seed("base"))
     first = list[tuple[str, ...]]()
@@ -420,29 +490,6 @@ def test_where_places_hang_together_only_what_stands_in_plans_that_work_is_offer
     for failures in ((), (doom,)):
         with pytest.raises(ComposeError, match="in vain"):
             narrowed(monkeypatch, drawn, "list_team", doom, failures)
-
-
-@pytest.mark.parametrize("others", [True, False])
-async def test_other_tools_than_the_seed_s_are_wanted_only_where_some_are_listed(
-    stub: Stub, monkeypatch: pytest.MonkeyPatch, others: bool
-) -> None:
-    given = assignment()
-    own, *_ = given.profile.tools
-    other = next(name for name in load("desk").tools() if name not in given.profile.tools)
-    wanted = Pattern((((own, other if others else own),),), depth=0)
-    monkeypatch.setattr(planning, "pattern", lambda *_: wanted)
-    asked = list[str]()
-
-    async def ask(*_: Any, sections: list[str], **options: Any) -> None:
-        asked.extend(sections)
-        raise ComposeError("plan_unreadable", "enough")
-
-    async with early(stub, "good", recipes=False) as who:
-        author: Any = who.author
-        author.ask = ask
-        with pytest.raises(ComposeError, match="enough"):
-            await author.plan(given)
-    assert "avoid" in asked and ("others" in asked) == others
 
 
 async def test_whoever_plans_in_vain_is_told_a_plan_that_is_known_to_work(

@@ -152,7 +152,7 @@ def test_a_thing_with_a_rival_is_referred_to_by_what_the_user_called_it() -> Non
     )
     plan = Plan((PlannedTurn((), ()), PlannedTurn((), ())))
     hints = references(load("desk").tools(), Draft(plan, state, turns), 1)
-    assert hints == ([], ["the event with seminar"]), "nobody says it so"
+    assert hints == ([], ["seminar (event)"]), "nobody says it so"
 
 
 def test_who_is_met_as_a_sender_is_no_mail_box_and_an_event_beside_others_no_that_event() -> None:
@@ -190,7 +190,41 @@ def test_who_is_met_as_a_sender_is_no_mail_box_and_an_event_beside_others_no_tha
         ),
     )
     hints, free = references(load("desk").tools(), Draft(plan, state, turns), 1)
-    assert hints == [] and free == ["box7 (sender)", "the event with picnic"]
+    assert hints == [] and free == ["box7 (sender)", "picnic (event)"]
+
+
+def test_a_name_that_people_say_is_no_riddle_and_nothing_is_told_by_a_credential() -> None:
+    """A copy beside its original; a card that was met with a pass."""
+    tools = {
+        name: Tool(name, "Any", "Does.", tuple(Parameter(each, {"type": "string"}) for each in own))
+        for name, own in (
+            ("copy", ("file", "new")),
+            ("open", ("file",)),
+            ("add", ("holder", "token")),
+        )
+    }
+    user = Flow("user")
+
+    def bound(name: str, result: Any, flow: Flow, **arguments: str) -> BoundCall:
+        slots = {key: Slot(key, value, value=value) for key, value in arguments.items()}
+        flows = dict.fromkeys(arguments, flow)
+        return BoundCall(Call(name, arguments), Result("", result), flows, name, slots)
+
+    first = (
+        bound("copy", None, user, file="risks_2021.md", new="risks_checked.md"),
+        bound("copy", None, user, file="risks_2021.md", new="risks_final.md"),
+        bound("add", {"card": "card_9772"}, user, holder="Ines Sandoval", token="pass6145"),
+        bound("add", {"card": "card_1234"}, user, holder="Hugo Ibarra", token="pass6145"),
+    )
+    earlier = Flow("earlier")
+    for value, hint in (
+        ("risks_checked.md", "risks_checked.md"),
+        ("card_9772", "Ines Sandoval (card)"),
+    ):
+        again = replace(bound("open", None, earlier, file=value), slots={})
+        plan = Plan((PlannedTurn((), ()), PlannedTurn((), ())))
+        words, free = references(tools, Draft(plan, {}, (first, (again,))), 1)
+        assert (words, free) == ([], [hint])
 
 
 def test_what_an_earlier_turn_said_may_be_referred_to_and_no_number_is_what_a_thing_goes_by() -> (
