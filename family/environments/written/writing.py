@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar
 
 from rods.asking import Question, Unanswered, together
 from rods.canonical import JsonObject, content_id, frozen
@@ -31,12 +32,15 @@ from rods.family.environments.written.record import FORMS, CachedQuestioner
 from rods.family.environments.written.scenarios import (
     DoneScenario,
     WrittenScenario,
+    begun,
     done_scenario,
     written_task,
 )
 from rods.llm import Client, Request, RequestRefused
 from rods.tasks import AnyTask, OpenTask, Split
 from rods.transcripts import one_line
+
+T = TypeVar("T")
 
 
 @frozen
@@ -134,9 +138,9 @@ async def write_world(
             details=[detail[:500] for detail in given_up.details[:20]],
         )
 
-    async def attempt(scenario: Awaitable[DoneScenario]) -> DoneScenario | None:
+    async def attempt(wanted: Awaitable[T]) -> T | None:
         try:
-            return await scenario
+            return await wanted
         except Dropped as given_up:
             written.dropped.update(given_up.reasons[:1])
             record(given_up)
@@ -189,11 +193,14 @@ async def write_world(
                 "corrected": len(problems),
             }
             # the states that the world was controlled in come first
-            begins = [*world.states, *[None] * request.scenarios][: request.scenarios]
+            begins = list(world.states)
+            for _ in range(len(begins), request.scenarios):
+                state = await attempt(begun(authors, world.program, load, begins))
+                begins += [] if state is None else [state]
             ended = await together(
                 [
                     attempt(done_scenario(authors, world.program, load, number, state))
-                    for number, state in enumerate(begins)
+                    for number, state in enumerate(begins[: request.scenarios])
                 ]
             )
             done = [scenario for scenario in ended if scenario is not None]
