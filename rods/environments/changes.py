@@ -18,18 +18,21 @@ def changes(before: JsonMapping, after: JsonMapping) -> Changes:
     """What of a state is no longer as it was `before`, by table."""
     found = {}
     for name, now in after.items():
-        was = before[name]
-        if now == was or (type(now) is int and type(was) is int):
-            continue
-        old = _entries(was)
+        old = _entries(before[name])
         new = _entries(now)
-        gone = [key for key in old if key not in new]
-        changed = [key for key in old if key in new and new[key] != old[key]]
-        fields = {field for key in changed for field in _fields(old[key], new[key])}
-        come = len(new) - len(old) + len(gone)
+        gone = len(old.keys() - new.keys())
+        come = len(new.keys() - old.keys())
         if isinstance(now, list) and None in new.values():
             come = min(come, 1)  # a log grows, by however many calls
-        found[name] = (len(gone), len(changed), come, sorted(fields))
+        changed = [key for key in old.keys() & new.keys() if old[key] != new[key]]
+        fields = {
+            field
+            for key in changed
+            for field, value in _record(old[key]).items()
+            if _record(new[key]).get(field) != value
+        }
+        if gone or come or changed:
+            found[name] = (gone, len(changed), come, sorted(fields))
     return found
 
 
@@ -45,25 +48,18 @@ def within(done: Changes, most: Changes) -> bool:
     return True
 
 
-def _entries(table: Any) -> Mapping[str, Any]:
+def _entries(table: Any) -> JsonMapping:
     """The entries of a table by their keys. Those of a list that have none are what they are."""
-    if isinstance(table, dict):
-        return table
+    if isinstance(table, dict) or type(table) is int:
+        return _record(table)
     entries = table if isinstance(table, list) else [table]
     for key in KEYS:
-        named = {str(entry[key]): entry for entry in entries if key in _dict(entry)}
-        if len(named) == len(entries) > 0:
+        named = {str(entry[key]): entry for entry in entries if key in _record(entry)}
+        if len(named) == len(entries):
             return named
     times = Counter(map(canonical, entries))
     return {f"{entry!r} {at}": None for entry, count in times.items() for at in range(count)}
 
 
-def _fields(old: Any, new: Any) -> set[str]:
-    """The fields that differ; "" where they are no records."""
-    if not (_dict(old) and _dict(new)):
-        return {""}
-    return {field for field in old.keys() | new.keys() if old.get(field) != new.get(field)}
-
-
-def _dict(value: Any) -> JsonMapping:
+def _record(value: Any) -> JsonMapping:
     return value if isinstance(value, dict) else {}

@@ -509,14 +509,13 @@ def _legal(parameter: Parameter) -> str:
 
 @frozen
 class _Shown:
-    """A value that a call has shown under the name of a field: whether the call has made it, was
-    asked for it (a look-up by what the task tells), or only reads; and all that it is about."""
+    """A value that a call has shown under the name of a field: whether the call has made it, or
+    was asked for it (a look-up by what the task tells); and all that it is about."""
 
     number: int
     field: str
     made: bool
     asked: bool
-    reads: bool
     about: Sequence[Any]
 
 
@@ -553,7 +552,6 @@ def linked(
                             source.made,
                             source.asked,
                             akin(f"{calls[source.number].name} {source.field}", name),
-                            source.reads,
                             -len(source.about),
                             source.number,
                         ),
@@ -561,12 +559,11 @@ def linked(
         witness.append(scenarios.WitnessCall(call, takes))
         there = list(leaves(result.value, call.name, keys=True))
         about = [*given, *(leaf for _, leaf in there)]
-        reads = bool(tool.reads)
-        asked = reads and any(map(heard.contains_any_form, large))
+        asked = bool(tool.reads) and any(map(heard.contains_any_form, large))
         for under, leaf in there:
             if not (leaf is None or type(leaf) is bool or leaf in given):
-                made = not (reads or shown[leaf] or leaf in old)
-                shown[leaf].append(_Shown(number, under, made, asked, reads, about))
+                made = not (tool.reads or shown[leaf] or leaf in old)
+                shown[leaf].append(_Shown(number, under, made, asked, about))
     return witness
 
 
