@@ -14,7 +14,7 @@ from rods.analysis.containment import Text, akin, is_number, is_small, leaves, v
 from rods.analysis.schemas import limits
 from rods.asking import AnswerForm, Question, Schema, Unanswered, Unreadable, obj, one_of
 from rods.calls import Call
-from rods.canonical import JsonMapping, JsonObject, frozen
+from rods.canonical import JsonMapping, frozen
 from rods.conversations import Persona, Script
 from rods.daemon.authors.llm.showing import compact, excerpt
 from rods.environments.base import Environment, Parameter, Result, Tool, Tools
@@ -81,43 +81,21 @@ class DoneScenario:
     validated: scenarios.Validated
 
 
-async def begun(
-    authors: CachedQuestioner, program: WorldProgram, load: Load, others: Sequence[JsonObject]
-) -> JsonObject:
-    """A state in which a scenario begins, beside the `others`. Raises Dropped, EndpointError,
-    BudgetSpent."""
-    environment = await asyncio.to_thread(load, program)
-    try:
-        return await building.write_state(authors, program, environment, others)
-    except Unanswered as unanswered:
-        raise _given_up(unanswered) from None
-
-
-def _given_up(unanswered: Unanswered) -> building.Dropped:
-    return building.Dropped("scenario", [building.control_of(unanswered)], [unanswered.why])
-
-
 async def done_scenario(
     authors: CachedQuestioner, program: WorldProgram, load: Load, number: int, state: JsonMapping
 ) -> DoneScenario:
     """Scenario `number` of a world, from `state`. Its checks are written once more
     where they let a near miss pass, or are not true of what an agent did. Raises Dropped,
-    EndpointError, BudgetSpent."""
+    Unanswered, EndpointError, BudgetSpent."""
 
+    scenario = await write_scenario(authors, program, load, number, state)
     try:
-        scenario = await write_scenario(authors, program, load, number, state)
-        try:
-            return await find_witness(authors, program, load, scenario, last=False)
-        except NearMiss as miss:
-            told = "\n".join(f"- {detail}" for detail in miss.details[: building.SHOWN])
-            code = "\n\n".join(scenario.checks.values())
-            checks = await _checklist(
-                authors, program, number, scenario.state, scenario.task, load, told, code
-            )
-            scenario = replace(scenario, checks=checks)
-            return await find_witness(authors, program, load, scenario)
-    except Unanswered as unanswered:
-        raise _given_up(unanswered) from None
+        return await find_witness(authors, program, load, scenario, last=False)
+    except NearMiss as miss:
+        told = "\n".join(f"- {detail}" for detail in miss.details[: building.SHOWN])
+        code = "\n\n".join(scenario.checks.values())
+    checks = await _checklist(authors, program, number, state, scenario.task, load, told, code)
+    return await find_witness(authors, program, load, replace(scenario, checks=checks))
 
 
 async def write_scenario(

@@ -27,12 +27,18 @@ from rods.family.environments.written.assessing import (
     played_again,
     problems_of,
 )
-from rods.family.environments.written.building import BuiltWorld, Dropped, build, corrected
+from rods.family.environments.written.building import (
+    BuiltWorld,
+    Dropped,
+    build,
+    control_of,
+    corrected,
+    write_state,
+)
 from rods.family.environments.written.record import FORMS, CachedQuestioner
 from rods.family.environments.written.scenarios import (
     DoneScenario,
     WrittenScenario,
-    begun,
     done_scenario,
     written_task,
 )
@@ -140,7 +146,10 @@ async def write_world(
 
     async def attempt(wanted: Awaitable[T]) -> T | None:
         try:
-            return await wanted
+            try:
+                return await wanted
+            except Unanswered as unanswered:
+                raise Dropped("scenario", [control_of(unanswered)], [unanswered.why]) from None
         except Dropped as given_up:
             written.dropped.update(given_up.reasons[:1])
             record(given_up)
@@ -178,8 +187,8 @@ async def write_world(
                     return environments.load(placed(program.source(), Path(scratch)))
 
             judged = list[Round]()
+            environment = await asyncio.to_thread(load, world.program)
             if authors.settings.writing.rounds:
-                environment = await asyncio.to_thread(load, world.program)
                 judged = await assess(authors, world, environment)
             if problems := problems_of(judged):
                 world = await corrected(authors, world, problems, request.sandbox)
@@ -195,7 +204,7 @@ async def write_world(
             # the states that the world was controlled in come first
             begins = list(world.states)
             for _ in range(len(begins), request.scenarios):
-                state = await attempt(begun(authors, world.program, load, begins))
+                state = await attempt(write_state(authors, world.program, environment, begins))
                 begins += [] if state is None else [state]
             ended = await together(
                 [
