@@ -33,6 +33,7 @@ from pydantic_core import PydanticSerializationError
 from rods.calls import Call, ReadsJudged
 from rods.canonical import JsonMapping, JsonObject, content_id, frozen
 from rods.environments.base import Features, Instance, Parameter, Result, Tool, Tools
+from rods.environments.changes import Changes, changes, within
 from rods.environments.failing import Rule, failed, rules
 from rods.errors import BrokenEnvironment
 from rods.tasks import state_json
@@ -136,6 +137,11 @@ class TypedEnvironment(Generic[S]):
         world is at fault, whoever called."""
         self._rules = function
         return function
+
+    def kept(self, state: S, start: JsonMapping, most: Changes) -> bool:
+        """Whether no more than `most` of `state` is other than at the `start`
+        (`rods.environments.changes`)."""
+        return within(changes(start, self._snapshot(state)), most)
 
     def _register(self, tool: "_TypedTool", tools: "dict[str, _TypedTool]") -> None:
         name = tool.document.name

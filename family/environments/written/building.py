@@ -13,11 +13,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from rods.analysis.containment import COMMON, WORD, values_in
 from rods.asking import AnswerForm, Question, Unanswered, Unreadable, together
 from rods.calls import Call
 from rods.canonical import JsonMapping, JsonObject, frozen, keyed_random, without
 from rods.config import Sandbox
-from rods.daemon.authors.llm.showing import compact
+from rods.daemon.authors.llm.showing import compact, excerpt
 from rods.environments.base import Environment
 from rods.environments.loading import Environments
 from rods.errors import BrokenEnvironment
@@ -46,7 +47,9 @@ ENTRIES = 200  # of one table, at most
 NAMES_TAKEN = {"environment", *(name for names in ALLOWED.values() for name in names)}
 VARIED = 60  # states of each example of a broken rule that the rules are tried on
 TOOL_TOKENS = 512  # of each tool beside the first that one answer holds
+LINE = 200  # characters of a state that are shown to whoever writes another one
 SHOWN = 8  # faults that a model is told at a time
+REFUSAL = re.compile(r"(?i)\b(?:refuse|only (?:if|when|while)|unless|not allowed|cannot|must)")
 # of a class, or beside one: nothing that a state is written with
 FUNCTION = re.compile(r"^( *)(?:@\w+\n\1)?def .*\n(?:\1[ )].*\n|\n)*", re.MULTILINE)
 
@@ -107,6 +110,8 @@ async def corrected(
             program = replace(program, tools={**program.tools, **tools})
             authors.tell(program.plan.topic, f"{len(tools)} tools written, controls begin")
             report = await asyncio.to_thread(_controlled, program, states, sandbox)
+            if not world.program.tools and number == 0:
+                report = replace(report, faults=(*report.faults, *unsaid(program)))
             found = f"{len(report.faults)} faults found" if report.faults else "controls passed"
             authors.tell(program.plan.topic, found)
             if report.ok:
@@ -126,9 +131,13 @@ async def corrected(
 
 
 async def write_state(
-    authors: CachedQuestioner, program: WorldProgram, environment: Environment, number: int
+    authors: CachedQuestioner,
+    program: WorldProgram,
+    environment: Environment,
+    others: Sequence[JsonMapping],
 ) -> JsonObject:
-    """State `number` of a world (003 eq. 8), legal in its `environment`. Raises Unanswered."""
+    """A state of a world (003 eq. 8), legal in its `environment`, about other things than the
+    `others`. Raises Unanswered."""
 
     async def legal(state: JsonObject) -> None:
         try:
@@ -139,7 +148,8 @@ async def write_state(
     fields = {
         "documentation": program.plan.documentation,
         "state": FUNCTION.sub("", program.classes),
-        "number": str(number),
+        "number": str(len(others) + 1),
+        "others": "\n".join(map(_about, others)) or "(none yet)",
     }
     question = Question(
         "scenario_state",
@@ -149,6 +159,12 @@ async def write_state(
         legal,
     )
     return await authors.ask(question, program.plan.topic)
+
+
+def _about(state: JsonMapping) -> str:
+    """A line of what is in a state: its texts of several words."""
+    texts = [text for text in values_in(state, keys=True) if isinstance(text, str) and " " in text]
+    return f"- {excerpt(one_line(', '.join(dict.fromkeys(texts))), LINE)}"
 
 
 def parts_at_fault(
@@ -170,6 +186,21 @@ def parts_at_fault(
             part = (_place(program, fault) or (STATE_PART, 0))[0]
         parts.setdefault(part, []).append(line)
     return {part: "\n".join(dict.fromkeys(lines[:SHOWN])) for part, lines in parts.items()}
+
+
+def unsaid(program: WorldProgram) -> Iterator[Fault]:
+    """The tools that refuse something by their plan, and do not say so in their docstrings."""
+    for tool in program.plan.tools:
+        said = _stems(ast.get_docstring(parse(program.tools[tool.name]).body[-1]) or "")
+        for part in re.split(r"[.;:] ?", tool.about):
+            words = _stems(part)
+            if REFUSAL.search(part) and len(words & said) < len(words) / 2:
+                what = f"leaves out of its docstring what its plan says of it: {part}"
+                yield Fault(tool.name, "", what, "say when it refuses", "documents")
+
+
+def _stems(text: str) -> set[str]:
+    return {word[:5] for word in WORD.findall(text.casefold()) if word not in COMMON}
 
 
 def _breach(fault: Fault) -> tuple[str, str]:
@@ -323,7 +354,9 @@ async def _stated(
         state, _ = await authors.ask(asked, plan.topic, number)
         written = replace(program, state=state)
         environment = environments.load(place(state))
-        states = [await write_state(authors, written, environment, at + 1) for at in range(STATES)]
+        states = list[JsonObject]()
+        while len(states) < STATES:
+            states.append(await write_state(authors, written, environment, states))
     authors.tell(plan.topic, f"classes, rules and {STATES} states written")
     return written, states
 

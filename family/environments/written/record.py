@@ -5,8 +5,8 @@ that writing goes on where it was interrupted:
 - `asked`: a question by its `key`, with its `template`, what it is `about`, and the `answer`, or
   `why` there is none;
 - `refused`: a world that went back to its model, with the `faults` that its controls found;
-- `dropped`: a `text`, `topic`, `world`, `scenario` or `guard` (`what`), with the `reasons` and what
-  they were found in;
+- `dropped`: a `text`, `topic`, `world` or `scenario` (`what`), with the `reasons` and what was
+  found;
 - `finished`: a topic by its `key`, and its `tasks`;
 - `usage`: what a call cost (`rods.llm.Usage`)."""
 

@@ -7,17 +7,18 @@ import ast
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any
 
-from rods.analysis.containment import Text, akin, leaves, values_in
+from rods.analysis.containment import Text, akin, is_number, is_small, leaves, values_in
 from rods.analysis.schemas import limits
 from rods.asking import AnswerForm, Question, Schema, Unanswered, Unreadable, obj, one_of
 from rods.calls import Call
 from rods.canonical import JsonMapping, frozen
 from rods.conversations import Persona, Script
 from rods.daemon.authors.llm.showing import compact, excerpt
-from rods.environments.base import Environment, Parameter, Result, Tool
+from rods.environments.base import Environment, Parameter, Result, Tool, Tools
+from rods.environments.changes import changes
 from rods.episode.goals import holds
 from rods.errors import BrokenEnvironment
 from rods.family.environments.checking import scenarios
@@ -51,7 +52,8 @@ Load = Callable[[WorldProgram], Environment]
 @frozen
 class WrittenScenario:
     """A scenario before its witness is known. `task` says all at once; a played user opens with
-    `query`, and `knows` the rest. `checks` and `guards` are sources by name."""
+    `query`, and `knows` the rest. `checks` are sources by name, and so is
+    the guard of all else, once there is a witness."""
 
     number: int
     state: JsonMapping
@@ -60,7 +62,7 @@ class WrittenScenario:
     manner: str
     knows: Mapping[str, str]
     checks: Mapping[str, str]
-    guards: Mapping[str, str]
+    guards: Mapping[str, str] = field(default_factory=dict)
 
     def asking(self, witness: Sequence[scenarios.WitnessCall]) -> scenarios.Scenario:
         """As the controls want it."""
@@ -80,51 +82,28 @@ class DoneScenario:
 
 
 async def done_scenario(
-    authors: CachedQuestioner,
-    program: WorldProgram,
-    load: Load,
-    number: int,
-    state: JsonMapping | None,
+    authors: CachedQuestioner, program: WorldProgram, load: Load, number: int, state: JsonMapping
 ) -> DoneScenario:
-    """Scenario `number` of a world, from `state` if there is one. Its checks are written once more
+    """Scenario `number` of a world, from `state`. Its checks are written once more
     where they let a near miss pass, or are not true of what an agent did. Raises Dropped,
-    EndpointError, BudgetSpent."""
+    Unanswered, EndpointError, BudgetSpent."""
 
-    async def witnessed(scenario: WrittenScenario, *, last: bool) -> DoneScenario:
-        whole = replace(program, checks={**scenario.checks, **scenario.guards})
-        environment = await asyncio.to_thread(load, whole)
-        return await find_witness(authors, program, environment, scenario, last=last)
-
+    scenario = await write_scenario(authors, program, load, number, state)
     try:
-        scenario = await write_scenario(authors, program, load, number, state)
-        try:
-            return await witnessed(scenario, last=False)
-        except NearMiss as miss:
-            told = "\n".join(f"- {detail}" for detail in miss.details[: building.SHOWN])
-            code = "\n\n".join({**scenario.checks, **scenario.guards}.values())
-            checks, guards = await _checklist(
-                authors, program, number, scenario.state, scenario.task, load, told, code
-            )
-            scenario = replace(scenario, checks=checks, guards=guards)
-            return await witnessed(scenario, last=True)
-    except Unanswered as unanswered:
-        control = building.control_of(unanswered)
-        raise building.Dropped("scenario", [control], [unanswered.why]) from None
+        return await find_witness(authors, program, load, scenario, last=False)
+    except NearMiss as miss:
+        told = "\n".join(f"- {detail}" for detail in miss.details[: building.SHOWN])
+        code = "\n\n".join(scenario.checks.values())
+    checks = await _checklist(authors, program, number, state, scenario.task, load, told, code)
+    return await find_witness(authors, program, load, replace(scenario, checks=checks))
 
 
 async def write_scenario(
-    authors: CachedQuestioner,
-    program: WorldProgram,
-    load: Load,
-    number: int,
-    state: JsonMapping | None = None,
+    authors: CachedQuestioner, program: WorldProgram, load: Load, number: int, state: JsonMapping
 ) -> WrittenScenario:
-    """State (unless there is one), task and checklist of scenario `number`. Raises Unanswered,
-    EndpointError, BudgetSpent."""
+    """Task and checklist of scenario `number`. Raises Unanswered, EndpointError, BudgetSpent."""
     topic = program.plan.topic
     environment = await asyncio.to_thread(load, program)
-    if state is None:
-        state = await building.write_state(authors, program, environment, number + 1)
     fields = {
         "documentation": program.plan.documentation,
         "state": compact(state),
@@ -133,8 +112,8 @@ async def write_scenario(
     asked = Question("scenario_task", fields, FORMS["scenario_task"], dict)
     answer = await authors.ask(asked, topic)
     task = answer["task"].strip()
-    checks, guards = await _checklist(authors, program, number, state, task, load)
-    authors.tell(topic, f"scenario {number + 1}: state, task and {len(checks)} checks written")
+    checks = await _checklist(authors, program, number, state, task, load)
+    authors.tell(topic, f"scenario {number + 1}: task and {len(checks)} checks written")
     return WrittenScenario(
         number=number,
         state=state,
@@ -147,7 +126,6 @@ async def write_scenario(
             if detail["words"].strip()
         },
         checks=checks,
-        guards=guards,
     )
 
 
@@ -160,18 +138,15 @@ async def _checklist(
     load: Load,
     problem: str = "",
     code: str = "",
-) -> tuple[dict[str, str], dict[str, str]]:
-    """Checks and guards of a task by name, the ones false and the others true in the `state`;
-    `problem` is what was wrong with those in `code`. Raises Unanswered."""
+) -> dict[str, str]:
+    """Checks of a task by name, which are false in the `state`; `problem` is what was wrong with
+    those in `code`. Raises Unanswered."""
 
-    def read(answer: JsonMapping) -> tuple[dict[str, str], dict[str, str]]:
-        return (
-            _read_checks(answer["conditions"], f"scenario_{number}_wants", program.state),
-            _read_checks(answer.get("kept", ()), f"scenario_{number}_keeps", program.state),
-        )
+    def read(answer: JsonMapping) -> dict[str, str]:
+        return _read_checks(answer["conditions"], f"scenario_{number}_wants", program.state)
 
-    async def hold(written: tuple[dict[str, str], dict[str, str]]) -> None:
-        await asyncio.to_thread(_try_checks, load, program, state, *written)
+    async def hold(written: dict[str, str]) -> None:
+        await asyncio.to_thread(_try_checks, load, program, state, written)
 
     fields = {
         "documentation": program.plan.documentation,
@@ -217,28 +192,19 @@ def _check(called: str, source: str, name: str, before: str) -> str:
 
 
 def _try_checks(
-    load: Load,
-    program: WorldProgram,
-    state: JsonMapping,
-    checks: Mapping[str, str],
-    guards: Mapping[str, str],
+    load: Load, program: WorldProgram, state: JsonMapping, checks: Mapping[str, str]
 ) -> None:
-    """Asks checks and guards of the state in which the task begins. Raises Unreadable for what
-    each of them does wrong."""
+    """Asks checks of the state in which the task begins. Raises Unreadable for what each of them
+    does wrong."""
     faults = list[str]()
-    environment = load(replace(program, checks={**checks, **guards}))
-    for name, code in {**checks, **guards}.items():
+    environment = load(replace(program, checks=checks))
+    for name, code in checks.items():
         try:
-            true = holds(environment.reset(dict(state)), Call(name, {}))
+            if holds(environment.reset(dict(state)), Call(name, {})):
+                what = "is true already, before anything is done"
+                faults.append(f"true_at_start: {condition_of(code)}: {what}")
         except BrokenEnvironment as error:
             faults.append(f"{_control_of(error)}: {condition_of(code)}: {unplaced(error)[:300]}")
-            continue
-        if true and name in checks:
-            what = "is true already, before anything is done"
-            faults.append(f"true_at_start: {condition_of(code)}: {what}")
-        elif not true and name in guards:
-            what = "has to stay true, and is false where the task begins"
-            faults.append(f"guard_broken: {condition_of(code)}: {what}")
     if faults:
         raise Unreadable("; ".join(faults))
 
@@ -256,7 +222,7 @@ def _control_of(error: BrokenEnvironment) -> str:
 async def find_witness(
     authors: CachedQuestioner,
     program: WorldProgram,
-    environment: Environment,
+    load: Load,
     scenario: WrittenScenario,
     *,
     last: bool = True,
@@ -267,29 +233,21 @@ async def find_witness(
     Dropped, BudgetSpent, EndpointError, and any other InfrastructureError that is not of the
     world's own making."""
     why = "no_witness"
+    environment = await asyncio.to_thread(load, replace(program, checks=scenario.checks))
     tries = authors.settings.writing.witness_tries
     earlier = ""
     for attempt in range(tries if last else 1):
         try:
             way = await _solved(authors, program, environment, scenario, attempt, earlier)
-            witness = await asyncio.to_thread(
-                shortest, environment, scenario, linked(scenario.task, way.calls, way.results)
-            )
+            calls = linked(environment.tools(), scenario, way.calls, way.results)
+            witness = await asyncio.to_thread(shortest, environment, scenario, calls)
         except Unanswered:
             why = "unanswered"
             continue
         except BrokenEnvironment as error:
             raise building.Dropped("scenario", [_control_of(error)], [str(error)[:300]]) from None
         if witness is not None:
-            done = await asyncio.to_thread(_controlled, environment, scenario, witness, last)
-            for name in sorted({*scenario.guards} - {*done.written.guards}):
-                authors.record.append(
-                    "dropped",
-                    what="guard",
-                    about=program.plan.topic,
-                    reasons=["guard_without_mutant"],
-                    details=[condition_of(scenario.guards[name])],
-                )
+            done = await asyncio.to_thread(_controlled, load, program, scenario, witness)
             authors.tell(program.plan.topic, f"scenario {scenario.number + 1}: has a witness")
             return done
         earlier = f"{earlier}\n\n{way.history}".strip()
@@ -306,7 +264,7 @@ def _unmet(environment: Environment, scenario: WrittenScenario, way: "_Way") -> 
         scenarios.carried_out(end, call)
     unmet = [
         condition_of(code)
-        for name, code in {**scenario.checks, **scenario.guards}.items()
+        for name, code in scenario.checks.items()
         if not holds(end, Call(name, {}))
     ]
     return (
@@ -317,24 +275,33 @@ def _unmet(environment: Environment, scenario: WrittenScenario, way: "_Way") -> 
 
 
 def _controlled(
-    environment: Environment,
+    load: Load,
+    program: WorldProgram,
     scenario: WrittenScenario,
     witness: tuple[scenarios.WitnessCall, ...],
-    last: bool,
 ) -> DoneScenario:
-    """Leaves out guards that no call breaks, which guard nothing, unless none is left and it is not
-    the `last` time. Raises Dropped, NearMiss where it is the checks that are refused."""
+    """With a guard of all else: no more of the state is other than at the start than the witness
+    has changed. It is left out where no call breaks it. Raises Dropped, NearMiss where it is the
+    checks that are refused."""
+    instance = load(replace(program, checks=scenario.checks)).reset(dict(scenario.state))
+    start = instance.snapshot()
+    scenarios.played(instance, witness)
+    name = f"scenario_{scenario.number}_keeps_the_rest"
+    code = (
+        f'def {name}(world: World) -> bool:\n    """All else is as it was."""\n'
+        f"    return WORLD.kept(world, {start!r}, {changes(start, instance.snapshot())!r})\n"
+    )
+    bare = scenario
+    scenario = replace(scenario, guards={name: code})
+    environment = load(replace(program, checks={**scenario.checks, name: code}))
     validated = scenarios.validate(environment, scenario.asking(witness))
-    idle = {fault.where for fault in validated.faults if fault.control == "guard_without_mutant"}
-    left = {name: code for name, code in scenario.guards.items() if str(Call(name, {})) not in idle}
-    if len(idle) == len(validated.faults) > 0 and (left or last):
-        scenario = replace(scenario, guards=left)
+    if [fault.control for fault in validated.faults] == ["guard_without_mutant"]:
+        scenario = bare
         validated = scenarios.validate(environment, scenario.asking(witness))
     if faults := validated.faults:
         kind = building.Dropped if {fault.control for fault in faults} & BROKEN else NearMiss
         conditions = {
-            str(Call(name, {})): condition_of(code)
-            for name, code in {**scenario.checks, **scenario.guards}.items()
+            str(Call(name, {})): condition_of(code) for name, code in scenario.checks.items()
         }
         raise kind(
             "scenario",
@@ -352,7 +319,7 @@ def shortest(
 ) -> tuple[scenarios.WitnessCall, ...] | None:
     """Those of `calls` without which not all checks would hold; None where they do not hold after
     all of them."""
-    asked = [Call(name, {}) for name in (*scenario.checks, *scenario.guards)]
+    asked = [Call(name, {}) for name in scenario.checks]
 
     def done(
         way: Sequence[scenarios.WitnessCall], without: int | None = None
@@ -441,7 +408,7 @@ async def _solved(
         "task": scenario.task,
         "earlier": earlier,
     }
-    asked_of = [Call(name, {}) for name in (*scenario.checks, *scenario.guards)]
+    asked_of = [Call(name, {}) for name in scenario.checks]
     calls = list[Call]()
     results = list[Result]()
     history = list[str]()
@@ -518,30 +485,63 @@ def _legal(parameter: Parameter) -> str:
             return compact(schema) + optional
 
 
+@frozen
+class _Shown:
+    """A value that a call has shown under the name of a field: whether the call has made it, or
+    was asked for it (a look-up by what the task tells); and all that it is about."""
+
+    number: int
+    field: str
+    made: bool
+    asked: bool
+    about: Sequence[Any]
+
+
 def linked(
-    task: str, calls: Sequence[Call], results: Sequence[Result]
+    tools: Tools, scenario: WrittenScenario, calls: Sequence[Call], results: Sequence[Result]
 ) -> list[scenarios.WitnessCall]:
-    """The calls, each with those of its arguments that the task does not tell and that an earlier
-    result has shown to somebody who had not said it: under a name like the argument's, or by a tool
-    of such a name, rather than by chance; among such, the result that shows the least else."""
-    heard = Text.of(task)
+    """The calls, each with those of its arguments that came from an earlier result: what the task
+    does not tell, and no chance explains. One of a few words is known from the tool, and a small
+    number is shown under a name like the argument's or about something else in the call. Of several
+    results it is the one that has made the value, or else was asked for it: a look-up by what the
+    task tells, before one that shows much else."""
+    heard = Text.of(scenario.task)
+    old = {*values_in(scenario.state, keys=True)}
     witness = list[scenarios.WitnessCall]()
-    # value → (name that it stood under, how many leaves stood there in all, number of the call)
-    sources = defaultdict[Any, list[tuple[str, int, int]]](list)
+    shown = defaultdict[Any, list[_Shown]](list)
     for number, (call, result) in enumerate(zip(calls, results, strict=True)):
+        tool = tools[call.name]
+        given = values_in(call.arguments)
+        large = [value for value in given if not (is_number(value) and is_small(value))]
         takes = {}
         for name, value in call.arguments.items():
-            for leaf in values_in(value):
-                if leaf in sources and type(leaf) is not bool and not heard.contains_any_form(leaf):
-                    shown = sources[leaf]
-                    best = max(shown, key=lambda source: (akin(source[0], name), -source[1]))
-                    takes[name] = best[2]
+            for leaf in () if "enum" in limits(tool.by_name[name]) else values_in(value):
+                sources = [
+                    source
+                    for source in shown[leaf]
+                    if leaf in large
+                    or akin(source.field, name)
+                    or not set(large).isdisjoint(source.about)
+                ]
+                if sources and type(leaf) is not bool and not heard.contains_any_form(leaf):
+                    takes[name] = max(
+                        sources,
+                        key=lambda source: (
+                            source.made,
+                            source.asked,
+                            akin(f"{calls[source.number].name} {source.field}", name),
+                            -len(source.about),
+                            source.number,
+                        ),
+                    ).number
         witness.append(scenarios.WitnessCall(call, takes))
-        given = values_in(call.arguments)
         there = list(leaves(result.value, call.name, keys=True))
-        for field, leaf in there:
-            if leaf is not None and leaf not in given:
-                sources[leaf].append((field, len(there), number))
+        about = [*given, *(leaf for _, leaf in there)]
+        asked = bool(tool.reads) and any(map(heard.contains_any_form, large))
+        for under, leaf in there:
+            if not (leaf is None or type(leaf) is bool or leaf in given):
+                made = not (tool.reads or shown[leaf] or leaf in old)
+                shown[leaf].append(_Shown(number, under, made, asked, about))
     return witness
 
 

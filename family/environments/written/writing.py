@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar
 
 from rods.asking import Question, Unanswered, together
 from rods.canonical import JsonObject, content_id, frozen
@@ -26,7 +27,14 @@ from rods.family.environments.written.assessing import (
     played_again,
     problems_of,
 )
-from rods.family.environments.written.building import BuiltWorld, Dropped, build, corrected
+from rods.family.environments.written.building import (
+    BuiltWorld,
+    Dropped,
+    build,
+    control_of,
+    corrected,
+    write_state,
+)
 from rods.family.environments.written.record import FORMS, CachedQuestioner
 from rods.family.environments.written.scenarios import (
     DoneScenario,
@@ -37,6 +45,8 @@ from rods.family.environments.written.scenarios import (
 from rods.llm import Client, Request, RequestRefused
 from rods.tasks import AnyTask, OpenTask, Split
 from rods.transcripts import one_line
+
+T = TypeVar("T")
 
 
 @frozen
@@ -134,9 +144,12 @@ async def write_world(
             details=[detail[:500] for detail in given_up.details[:20]],
         )
 
-    async def attempt(scenario: Awaitable[DoneScenario]) -> DoneScenario | None:
+    async def attempt(wanted: Awaitable[T]) -> T | None:
         try:
-            return await scenario
+            try:
+                return await wanted
+            except Unanswered as unanswered:
+                raise Dropped("scenario", [control_of(unanswered)], [unanswered.why]) from None
         except Dropped as given_up:
             written.dropped.update(given_up.reasons[:1])
             record(given_up)
@@ -174,8 +187,8 @@ async def write_world(
                     return environments.load(placed(program.source(), Path(scratch)))
 
             judged = list[Round]()
+            environment = await asyncio.to_thread(load, world.program)
             if authors.settings.writing.rounds:
-                environment = await asyncio.to_thread(load, world.program)
                 judged = await assess(authors, world, environment)
             if problems := problems_of(judged):
                 world = await corrected(authors, world, problems, request.sandbox)
@@ -189,11 +202,14 @@ async def write_world(
                 "corrected": len(problems),
             }
             # the states that the world was controlled in come first
-            begins = [*world.states, *[None] * request.scenarios][: request.scenarios]
+            begins = list(world.states)
+            for _ in range(len(begins), request.scenarios):
+                state = await attempt(write_state(authors, world.program, environment, begins))
+                begins += [] if state is None else [state]
             ended = await together(
                 [
                     attempt(done_scenario(authors, world.program, load, number, state))
-                    for number, state in enumerate(begins)
+                    for number, state in enumerate(begins[: request.scenarios])
                 ]
             )
             done = [scenario for scenario in ended if scenario is not None]

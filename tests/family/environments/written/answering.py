@@ -3,7 +3,7 @@ kept in `asked`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from rods.asking import Question
@@ -71,18 +71,18 @@ TASK: dict[str, Any] = {
     "knows": [],
 }
 
-Codes = Mapping[str, str | Callable[[Question[Any]], str]]
+Codes = Mapping[str, Any]
 
 
 class Answering:
     """`codes`: the code of "world_state", of a tool by its name, or of "scenario_checklist", or
-    what gives it."""
+    what gives it; or the whole answer to another template."""
 
     settings = Operation().model_copy(
         update={"writing": Writing(fewest_tools=2, rounds=0, corrections=2)}
     )
 
-    def __init__(self, **codes: str | Callable[[Question[Any]], str]) -> None:
+    def __init__(self, **codes: Any) -> None:
         self.codes: Codes = {
             "world_state": STATE,
             "look": LOOK,
@@ -112,11 +112,12 @@ class Answering:
 
     async def ask(self, question: Question[Any], about: str, number: int = 0) -> Any:
         self.asked.append(question)
-        known: dict[str, dict[str, Any]] = {
+        known: dict[str, Any] = {
             "world_plan": PLAN,
             "scenario_state": {"state": START},
             "scenario_task": TASK,
         }
+        known = {name: self.codes.get(name, answer) for name, answer in known.items()}
         given = known.get(question.template, {})
         if question.template == "scenario_solver":
             given = self.steps.pop(0)

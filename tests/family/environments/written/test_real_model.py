@@ -26,7 +26,7 @@ from rods.family.environments.written.assessing import assess
 from rods.family.environments.written.building import BuiltWorld, Dropped, build
 from rods.family.environments.written.record import NAME, CachedQuestioner, WritingRecord
 from rods.family.environments.written.scenarios import WrittenScenario, find_witness, write_scenario
-from rods.family.environments.written.writing import find_topics, with_checks
+from rods.family.environments.written.writing import find_topics
 from rods.llm import Client
 from rods.prompts import FOLDER
 
@@ -77,11 +77,12 @@ async def each_stage(
         def load(program: WorldProgram) -> Environment:
             return environments.load(placed(program.source(), folder))
 
-        written = await tried("scenario", write_scenario(authors, world.program, load, 0))
+        written = await tried(
+            "scenario", write_scenario(authors, world.program, load, 0, world.states[0])
+        )
         scenario = told or written
         assert isinstance(scenario, WrittenScenario)
-        program = with_checks(world.program, [scenario])
-        await tried("witness", find_witness(authors, program, load(program), scenario))
+        await tried("witness", find_witness(authors, world.program, load, scenario))
     return world, scenario, ended
 
 

@@ -20,6 +20,7 @@ from rods.environments.base import Result
 from rods.environments.loading import Environments
 from rods.errors import InfrastructureError
 from rods.family.environments.checking.scenarios import WitnessCall
+from rods.family.environments.checking.worlds import program_faults
 from rods.family.environments.programs import WorldPlan, WorldProgram, check
 from rods.family.environments.written.building import Dropped, unplaced
 from rods.family.environments.written.scenarios import NearMiss, WrittenScenario, find_witness
@@ -33,7 +34,7 @@ NINE = (
 SLOW = ("    if len(db.jars) >= 100:", "    sum(range(12_000_000))\n    if len(db.jars) >= 100:")
 ENDS = ("    if len(db.jars) >= 100:", "    __import__('os')._exit(3)\n    if len(db.jars) >= 100:")
 SCENARIO = WrittenScenario(
-    0, {"jars": {"plums": 7}}, "Put 2 more plums.", "Plums.", "", {}, {"nine_plums": NINE}, {}
+    0, {"jars": {"plums": 7}}, "Put 2 more plums.", "Plums.", "", {}, {"nine_plums": NINE}
 )
 PROGRAM = WorldProgram(WorldPlan("Jars.", {}, (), ()))
 FILL = Call("fill", {"jar": "plums", "more": 2})
@@ -81,6 +82,16 @@ def load(tmp_path: Path) -> Iterator[Loaded]:
         yield loaded
 
 
+def of(load: Loaded, change: tuple[str, str] = ("", "")) -> Callable[[WorldProgram], Sandboxed]:
+    """Loads the small world with a change and whatever checks a program has."""
+
+    def loading(program: WorldProgram) -> Sandboxed:
+        more = [code for name, code in program.checks.items() if name != "nine_plums"]
+        return load(change, *more)
+
+    return loading
+
+
 @pytest.mark.slow
 # the agent's own call, the search for what is needless, the controls
 @pytest.mark.parametrize(
@@ -106,15 +117,15 @@ async def test_a_killed_process_is_not_the_fault_of_the_scenario(
 
     monkeypatch.setattr(ConfinedWorld, "call", calling)
     with pytest.raises(InfrastructureError, match="was killed"):
-        await find_witness(cast(Any, Fills()), PROGRAM, environment, SCENARIO)
+        await find_witness(cast(Any, Fills()), PROGRAM, of(load, SLOW), SCENARIO)
     assert made[0] == number
-    done = await find_witness(cast(Any, Fills()), PROGRAM, environment, SCENARIO)
+    done = await find_witness(cast(Any, Fills()), PROGRAM, of(load, SLOW), SCENARIO)
     assert done.scenario.witness == (WitnessCall(FILL),)
 
 
 async def test_a_world_that_ends_its_process_is_the_fault_of_what_was_written(load: Loaded) -> None:
     with pytest.raises(Dropped, match="errors"):
-        await find_witness(cast(Any, Fills()), PROGRAM, load(ENDS), SCENARIO)
+        await find_witness(cast(Any, Fills()), PROGRAM, of(load, ENDS), SCENARIO)
 
 
 def moves(*calls: tuple[str, dict[str, Any]], then: str = "finish") -> dict[str, Any]:
@@ -128,7 +139,7 @@ async def test_a_key_that_nobody_has_said_or_shown_is_looked_up_first(load: Load
     vague = replace(SCENARIO, task="Put 2 more into the one jar that there is.")
     full = ("fill", {"jar": "plums", "more": 2})
     agent = Fills(moves(full), moves(("jars", {}), full, then="go on"))
-    done = await find_witness(cast(Any, agent), PROGRAM, load(), vague)
+    done = await find_witness(cast(Any, agent), PROGRAM, of(load), vague)
     assert [step.call.name for step in done.scenario.witness] == ["jars", "fill"]
     assert done.scenario.witness[1].takes == {"jar": 0}
     told = agent.said[1].fields["calls"]
@@ -141,7 +152,7 @@ async def test_calls_after_a_refused_one_are_not_made(load: Loaded) -> None:
         moves(("empty", {"jar": "figs"}), ("empty", {"jar": "plums"})),
         moves(("fill", {"jar": "plums", "more": 2})),
     )
-    done = await find_witness(cast(Any, agent), PROGRAM, load(), SCENARIO)
+    done = await find_witness(cast(Any, agent), PROGRAM, of(load), SCENARIO)
     assert [step.call for step in done.scenario.witness] == [FILL]
     assert agent.said[1].fields["calls"].count("→") == 1
 
@@ -151,33 +162,35 @@ async def test_what_does_not_hold_is_told_to_the_checks_writer_before_another_tr
 ) -> None:
     short = moves(("fill", {"jar": "plums", "more": 1}))
     with pytest.raises(NearMiss) as missed:
-        await find_witness(cast(Any, Fills(short)), PROGRAM, load(), SCENARIO, last=False)
+        await find_witness(cast(Any, Fills(short)), PROGRAM, of(load), SCENARIO, last=False)
     (detail,) = missed.value.details
     assert "it was not true that There are nine plums." in detail and '"more":1' in detail
     agent = Fills(short, moves(("fill", {"jar": "plums", "more": 2})))
-    await find_witness(cast(Any, agent), PROGRAM, load(), SCENARIO)
+    await find_witness(cast(Any, agent), PROGRAM, of(load), SCENARIO)
     assert agent.said[0].sections == () and agent.said[1].sections == ("mend",)
     assert '"more":1' in agent.said[1].fields["earlier"]
 
 
-IDLE = (
-    'def no_end(db: World) -> bool:\n    """There are few jars."""\n    return len(db.jars) < 99\n'
-)
-
-
-async def test_a_guard_that_nothing_breaks_is_sent_back_and_then_dropped_by_its_words(
-    load: Loaded,
-) -> None:
-    guarded = replace(SCENARIO, guards={"no_end": IDLE})
-    environment = load(("", ""), IDLE)
-    with pytest.raises(NearMiss, match="guard_without_mutant") as missed:
-        await find_witness(cast(Any, Fills()), PROGRAM, environment, guarded, last=False)
-    assert "guard_without_mutant: There are few jars." in missed.value.details[0]
-    agent = Fills()
-    done = await find_witness(cast(Any, agent), PROGRAM, environment, guarded)
-    assert done.written.guards == {}
-    (dropped,) = agent.records
-    assert dropped["what"] == "guard" and dropped["details"] == ["There are few jars."]
+async def test_all_else_is_guarded_by_the_state_of_the_start(load: Loaded) -> None:
+    full = replace(SCENARIO, state={"jars": {"plums": 7, "pears": 3, "figs": 1}, "log": ["a"]})
+    done = await find_witness(cast(Any, Fills()), PROGRAM, of(load), full)
+    ((name, code),) = done.written.guards.items()
+    assert done.scenario.guards == (Call(name, {}),) and len(done.validated.mutants) == 1
+    assert not program_faults(SOURCE + check(code), "w.py")
+    environment = load(("", ""), code)
+    for more, holds in [
+        ([], True),
+        ([Call("count", {"jar": "figs"}), Call("jars", {})], True),
+        ([Call("fill", {"jar": "pears", "more": 1})], False),
+        ([Call("fill", {"jar": "kiwis", "more": 1})], False),
+        ([Call("empty", {"jar": "figs"})], False),
+        ([Call("fill", {"jar": "plums", "more": 1})], True),  # which is for the checks to say
+    ]:
+        world = environment.reset(dict(full.state))
+        for call in (FILL, *more):
+            assert world.call(call).error is None
+        assert world.call(Call(name, {})).value is holds, more
+    assert environment.reset(dict(full.state)).call(Call(name, {})).value is True
 
 
 def test_what_a_model_is_told_names_no_folder_of_this_machine() -> None:
