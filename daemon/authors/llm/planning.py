@@ -453,6 +453,7 @@ def _from_recipes(
                 and set(other.when) <= set(recipe.when)
                 and other.fits(table.things.keys())
                 and made.isdisjoint(other.unless)
+                and not any(set(other.makes).intersection(one.unless) for one in later)
                 and _left(recipe, table, turn, needed) == _left(other, table, turn, needed)
                 and not assignment.blocked.intersection((other.name, *other.tools))
                 and not (other.short and assignment.profile.type == "long_context")
@@ -534,8 +535,12 @@ def _check(
                             [name, later.name],
                         )
                 raise Unreadable(f"{what}, which nothing before it gives", functions=[name])
-            if not table.things.keys().isdisjoint(recipe.unless):
-                raise Unreadable(f"{here}: {name} cannot come any more", functions=[name])
+            # what is known in silence may be said again
+            if over := table.things.keys() & {*recipe.unless} - catalogue.silent:
+                raise Unreadable(
+                    f"{here}: {name} cannot come once there is {', '.join(sorted(over))}",
+                    functions=[name],
+                )
             table.add(recipe, turn)
     if wanted.depth is not None and table.depth != wanted.depth:
         raise Unreadable(f"the chain has {table.depth} calls. {linking.chain(wanted.depth)}")

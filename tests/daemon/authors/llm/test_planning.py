@@ -381,8 +381,25 @@ def test_a_function_is_not_offered_behind_one_that_may_forbid_it_nor_taken_there
                 made.update(*(recipes[name].makes for name in options))
     unfit = next(name for name in later if recipes[name].unless)
     wanted = Pattern((((early[0],),), ((unfit,),)))
-    with pytest.raises(Unreadable, match="cannot come any more"):
+    with pytest.raises(Unreadable, match="cannot come once there is done"):
         planning._check(changed, given, wanted, [[early[0]], [unfit]])
+    unspoken = replace(changed, silent=frozenset({"done"}))
+    planning._check(unspoken, given, wanted, [[early[0]], [unfit]])
+
+
+def test_nothing_is_offered_that_forbids_what_comes_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = planned("desk", ("look_up_event",), ("see_balance",))
+    monkeypatch.setattr(planning, "sketch", lambda *_: drawn)
+    given = assignment(seed("base"))
+    catalogue = catalogue_with_tools(load("desk"))
+    (first,), _ = pattern(prober(given, catalogue), given, given.rng("1")).turns
+    spoilt = first[first[0] == "look_up_event"]
+    recipes = dict(catalogue.recipes)
+    recipes[spoilt] = replace(recipes[spoilt], makes=("done",))
+    recipes["see_balance"] = replace(recipes["see_balance"], unless=("done",))
+    changed = replace(catalogue, recipes=recipes)
+    (left,), _ = pattern(prober(given, changed), given, given.rng("1")).turns
+    assert {*first} - {*left} == {spoilt}
 
 
 def test_of_the_sketches_that_work_the_one_that_goes_on_from_earlier_turns_is_taken(
