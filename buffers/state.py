@@ -20,6 +20,7 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterator, Mapping
 from contextlib import suppress
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -242,9 +243,13 @@ class RunState(Observations):
     def zones_by_type(self) -> dict[str, Counter[str | None]]:
         """The same for the tasks of each type; under None those without a group."""
         counts = defaultdict[str, Counter[str | None]](Counter)
-        zone = self.tracker.zone
-        for task, member in self.active.items():
-            counts[member.type][zone(task)] += 1
+        for type, tasks in Counter(map(attrgetter("type"), self.active.values())).items():
+            counts[type][None] = tasks
+        for task in self.tracker.tasks:  # a few of a million
+            member = self.active.get(task)
+            zone = self.tracker.zone(task)
+            if member is not None and zone is not None:
+                counts[member.type].update({None: -1, zone: 1})
         return counts
 
     def gauges(self) -> dict[str, float]:
