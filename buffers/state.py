@@ -17,10 +17,9 @@ asked for (docs/decisions/history.md).
 """
 
 from bisect import bisect_left
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Container, Iterator, Mapping
 from contextlib import suppress
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -242,9 +241,8 @@ class RunState(Observations):
 
     def zones_by_type(self) -> dict[str, Counter[str | None]]:
         """The same for the tasks of each type; under None those without a group."""
-        counts = defaultdict[str, Counter[str | None]](Counter)
-        for type, tasks in Counter(map(attrgetter("type"), self.active.values())).items():
-            counts[type][None] = tasks
+        types = Counter(member.type for member in self.active.values())
+        counts = {type: Counter[str | None]({None: count}) for type, count in types.items()}
         for task in self.tracker.tasks:  # a few of a million
             member = self.active.get(task)
             zone = self.tracker.zone(task)

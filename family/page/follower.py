@@ -71,7 +71,6 @@ class Follower(Progress):
         self.errors: deque[Event] = deque(maxlen=ERRORS)  # the latest grave events
         # calls of models, by process, endpoint and stage
         self.spent: dict[tuple[str, str, str], Spent] = {}
-        self._begun = False
 
     def _begin(self) -> None:
         """Everything as before the first look."""
@@ -108,8 +107,6 @@ class Follower(Progress):
         self.errors.clear()
         self._listed = float("-inf")
         self._read = float("-inf")
-        self.sample = None
-        self._begun = True
 
     @contextmanager
     def whole(self) -> Iterator[ProgressSample]:
@@ -124,7 +121,7 @@ class Follower(Progress):
     def look(self) -> None:
         """Reads what is new. Raises as `whole`; then the next look reads everything anew."""
         with self.lock:
-            if not self._begun:
+            if self.sample is None:
                 self._begin()
             try:
                 sample = self.poll()
@@ -133,7 +130,7 @@ class Follower(Progress):
                     sample = self.poll()
                 self._read_on()
             except RodsError:
-                self._begin()
+                self.sample = None
                 raise
             self.sample = sample
             self._read = time.monotonic()

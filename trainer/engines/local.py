@@ -139,22 +139,20 @@ class _Batch:
         self.device = next(self.model.parameters()).device
         self.cache = RowCache(0, self.device)
         self.cached: list[int] = []  # the job of every row of the cache
-        # of the replies that are being written, by job: tokens, and their log-probabilities
-        self.written: dict[int, list[int]] = {}
-        self.logprobs: dict[int, list[float]] = {}
+        # of the replies that are being written, by job: tokens with their log-probabilities
+        self.written: dict[int, list[tuple[int, float]]] = {}
 
     def complete(self, waiting: Sequence[tuple[int, NeedText]]) -> list[Reply | None]:
         """Replies of some of the waiting episodes, one at least; None where one is still being
         written, or has not begun."""
-        fresh = [pair for pair in waiting if pair[0] not in self.written]
-        replies: dict[int, Reply | None] = {}
-        for job, need in fresh:
-            self.rows[job].ask(self.chat, need)
-            if self.rows[job].room(self.limits) < 1:
-                replies[job] = Reply("", "context")
-            else:
-                self.written[job] = []
-                self.logprobs[job] = []
+        replies: dict[int, Reply] = {}
+        for job, need in waiting:
+            if job not in self.written:
+                self.rows[job].ask(self.chat, need)
+                if self.rows[job].room(self.limits) < 1:
+                    replies[job] = Reply("", "context")
+                else:
+                    self.written[job] = []
         if self.written:
             replies |= self._generate()
         return [replies.get(job) for job, _ in waiting]
@@ -163,6 +161,7 @@ class _Batch:
         """Runs what the episodes with an open reply were shown since the last token that was drawn
         for them, those with about as much of it together; the logits behind it, [rows,
         vocabulary]. A prompt runs once for all rollouts that share it."""
+        self.cache.reserve(max(self.rows[job].length for job in self.written))
         place = {job: row for row, job in enumerate(self.cached)}
         parts: dict[int, list[int]] = {}
         for job in self.written:
@@ -170,15 +169,13 @@ class _Batch:
             parts.setdefault(size, []).append(job)
         caches = []
         logits = []
-        self.cache.reserve(max(self.rows[job].length for job in self.written))
         for size, jobs in parts.items():
             pending = [tuple(self.rows[job].pending) for job in jobs]
-            blocks = pending if size else list(dict.fromkeys(pending))
-            if size and jobs == self.cached:
-                cache = self.cache
-            elif size:
+            if size:
+                blocks = pending
                 cache = self.cache.taken([place[job] for job in jobs])
             else:
+                blocks = list(dict.fromkeys(pending))
                 cache = RowCache(len(blocks), self.device)
             width = max(map(len, blocks))
             ids = [[self.chat.pad] * (width - len(block)) + [*block] for block in blocks]
@@ -187,10 +184,10 @@ class _Batch:
             if not size:
                 source = [blocks.index(prompt) for prompt in pending]
                 cache = cache.taken(source)
-                after = after[torch.tensor(source, device=self.device)]
+                after = after[source]
             caches.append(cache)
             logits.append(after)
-        self.cache = caches[0] if len(caches) == 1 else RowCache.joined(caches)
+        self.cache = RowCache.joined(caches)
         self.cached = [job for jobs in parts.values() for job in jobs]
         return torch.cat(logits)
 
@@ -217,20 +214,16 @@ class _Batch:
         jobs = self.cached
         rows = [self.rows[job] for job in jobs]
         written = [self.written[job] for job in jobs]
-        limits = [row.room(self.limits) for row in rows]
         uniforms = [self.uniforms[job] for job in jobs]
-        before = [len(tokens) for tokens in written]
-        drawn: list[torch.Tensor] = []
         open_rows = list(range(len(jobs)))
         while True:
             chosen, chances = self._choose(logits, uniforms, open_rows)
-            drawn.append(chances)
             for index in open_rows:
-                written[index].append(chosen[index])
+                written[index].append((chosen[index], chances[index]))
             open_rows = [
                 i
                 for i in open_rows
-                if chosen[i] not in self.chat.ends and len(written[i]) < limits[i]
+                if chosen[i] not in self.chat.ends and len(written[i]) < rows[i].room(self.limits)
             ]
             if len(jobs) - len(open_rows) >= self.handed * len(jobs):
                 break
@@ -240,28 +233,24 @@ class _Batch:
             counts = torch.zeros(len(jobs), dtype=torch.long, device=self.device)
             counts[open_rows] = 1
             logits = self._advance(self.cache, ids, counts)
-        going_on = set(open_rows)
+        for index in open_rows:
+            rows[index].pending = [chosen[index]]
+        ended = set(range(len(jobs))).difference(open_rows)
         replies = {}
-        for index, values in enumerate(torch.stack(drawn, 1).tolist()):
-            job = jobs[index]
-            logprobs = self.logprobs[job]
-            logprobs += values[: len(written[index]) - before[index]]
-            if index in going_on:
-                rows[index].pending = written[index][-1:]
-            else:
-                del self.written[job]
-                replies[job] = rows[index].take(self.chat, written[index], self.limits, logprobs)
+        for index in ended:
+            tokens, logprobs = zip(*self.written.pop(jobs[index]), strict=True)
+            replies[jobs[index]] = rows[index].take(self.chat, [*tokens], self.limits, logprobs)
         return replies
 
     def _choose(
         self, logits: torch.Tensor, uniforms: list[np.random.Generator], open_rows: list[int]
-    ) -> tuple[list[int], torch.Tensor]:
+    ) -> tuple[list[int], list[float]]:
         """The next token of every row (the likeliest, or by inverting the cumulated distribution at
-        a uniform draw) and the log-probabilities of these draws, on the device. Only open rows
+        a uniform draw) and the log-probabilities of these draws. Only open rows
         draw, so that a rollout's stream does not depend on how long its neighbours' replies are."""
         if self.greedy:
             best: list[int] = logits.argmax(-1).tolist()
-            return best, logits.new_zeros(len(best))
+            return best, [0.0] * len(best)
         weights = (logits / self.limits.temperature).softmax(-1)
         if self.limits.top_p < 1:
             weights = nucleus(weights, self.limits.top_p)
@@ -271,7 +260,9 @@ class _Batch:
             draws[row] = min(uniforms[row].random(), BELOW_ONE)
         targets = torch.from_numpy(draws)[:, None].to(self.device) * cumulated[:, -1:]
         places = torch.searchsorted(cumulated, targets, right=True)
-        logprobs = (weights.gather(-1, places) / cumulated[:, -1:]).log()[:, 0]
+        logprobs: list[float] = (
+            (weights.gather(-1, places) / cumulated[:, -1:]).log()[:, 0].tolist()
+        )
         chosen: list[int] = places[:, 0].tolist()
         return chosen, logprobs
 
