@@ -241,12 +241,10 @@ class RunState(Observations):
 
     def zones_by_type(self) -> dict[str, Counter[str | None]]:
         """The same for the tasks of each type; under None those without a group."""
-        types = Counter(member.type for member in self.active.values())
+        types = Counter[str](member.type for member in self.active.values())
         counts = {type: Counter[str | None]({None: count}) for type, count in types.items()}
         for task in self.tracker.tasks:  # a few of a million
-            member = self.active.get(task)
-            zone = self.tracker.zone(task)
-            if member is not None and zone is not None:
+            if (member := self.active.get(task)) and (zone := self.tracker.zone(task)):
                 counts[member.type].update({None: -1, zone: 1})
         return counts
 

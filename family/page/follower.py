@@ -106,7 +106,6 @@ class Follower(Progress):
         self._events = Events(self.path)
         self.errors.clear()
         self._listed = float("-inf")
-        self._read = float("-inf")
 
     @contextmanager
     def whole(self) -> Iterator[ProgressSample]:

@@ -8,7 +8,7 @@ Every rollout draws from a stream of its own, keyed by (random seed, place in th
 else is in the batch.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -86,15 +86,6 @@ class LocalEngine:
             traces = run_lockstep(jobs, batch.complete)
         return [row.sample(trace) for trace, row in zip(traces, batch.rows, strict=True)]
 
-    def replies(self, needs: Mapping[int, NeedText], *, random_seed: int) -> list[Reply]:
-        """One reply for each of `needs`, whose messages are rendered whole. Draws are keyed by
-        (random_seed, key in `needs`)."""
-        batch = _Batch(self, list(needs), random_seed, greedy=False)
-        batch.handed = 1
-        with self._computing():
-            replies = batch.complete(list(enumerate(needs.values())))
-        return [reply for reply in replies if reply is not None]
-
     @contextmanager
     def _computing(self) -> Iterator[None]:
         training = self.model.training
@@ -113,7 +104,7 @@ class LocalEngine:
 
 
 class _Batch:
-    """The state of one call of `LocalEngine.rollouts`, or of `replies`."""
+    """The state of one call of `LocalEngine.rollouts`."""
 
     handed: float = HANDED
 
@@ -233,13 +224,13 @@ class _Batch:
             counts = torch.zeros(len(jobs), dtype=torch.long, device=self.device)
             counts[open_rows] = 1
             logits = self._advance(self.cache, ids, counts)
-        for index in open_rows:
-            rows[index].pending = [chosen[index]]
-        ended = set(range(len(jobs))).difference(open_rows)
         replies = {}
-        for index in ended:
-            tokens, logprobs = zip(*self.written.pop(jobs[index]), strict=True)
-            replies[jobs[index]] = rows[index].take(self.chat, [*tokens], self.limits, logprobs)
+        for index, job in enumerate(jobs):
+            if index in open_rows:
+                rows[index].pending = [chosen[index]]
+            else:
+                tokens, logprobs = zip(*self.written.pop(job), strict=True)
+                replies[job] = rows[index].take(self.chat, [*tokens], self.limits, logprobs)
         return replies
 
     def _choose(
@@ -302,9 +293,8 @@ class RowCache(Cache):  # type: ignore[misc]
 
     def __init__(self, rows: int, device: torch.device) -> None:
         super().__init__(layers=[])
-        # a layer: [rows, heads, columns, head size], as attention reads it
-        self.keys: list[torch.Tensor] = []
-        self.values: list[torch.Tensor] = []
+        # keys, then values of each layer: [rows, heads, columns, head size], as attention reads it
+        self.kept: list[torch.Tensor] = []
         self.lengths = torch.zeros(rows, dtype=torch.long, device=device)
         self.columns = self.seen = 0  # the last column is scratch: padding is written there
         # where a block's tokens go, once `place` has said so
@@ -315,8 +305,7 @@ class RowCache(Cache):  # type: ignore[misc]
         index = torch.tensor(rows, dtype=torch.long, device=self.lengths.device)
         other = RowCache(0, index.device)
         other.columns = self.columns
-        other.keys = [keys.index_select(0, index) for keys in self.keys]
-        other.values = [values.index_select(0, index) for values in self.values]
+        other.kept = [old.index_select(0, index) for old in self.kept]
         other.lengths = self.lengths.index_select(0, index)
         return other
 
@@ -327,10 +316,7 @@ class RowCache(Cache):  # type: ignore[misc]
         whole.columns = max(part.columns for part in parts)
         for part in parts:
             part.reserve(whole.columns - 1)
-        whole.keys = [torch.cat(keys) for keys in zip(*(part.keys for part in parts), strict=True)]
-        whole.values = [
-            torch.cat(values) for values in zip(*(part.values for part in parts), strict=True)
-        ]
+        whole.kept = [torch.cat(old) for old in zip(*(part.kept for part in parts), strict=True)]
         whole.lengths = torch.cat([part.lengths for part in parts])
         return whole
 
@@ -339,8 +325,7 @@ class RowCache(Cache):  # type: ignore[misc]
         if tokens >= self.columns:
             grown = -(-(tokens + 1) // GROWTH) * GROWTH
             more = (0, 0, 0, grown - self.columns)
-            self.keys = [pad(old, more) for old in self.keys]
-            self.values = [pad(old, more) for old in self.values]
+            self.kept = [pad(old, more) for old in self.kept]
             self.columns = grown
 
     def place(
@@ -379,12 +364,14 @@ class RowCache(Cache):  # type: ignore[misc]
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Writes a layer's block ([rows, heads, width, head size]) and returns all that is seen, in
         the same layout."""
-        for buffers, states in ((self.keys, key_states), (self.values, value_states)):
-            if layer_idx == len(buffers):
+        first = 2 * layer_idx
+        for place, states in enumerate((key_states, value_states), first):
+            if place == len(self.kept):
                 rows, heads, _, size = states.shape
-                buffers.append(states.new_zeros(rows, heads, self.columns, size))
-            buffers[layer_idx][self.rows, :, self.block] = states.transpose(1, 2)
-        return self.keys[layer_idx][:, :, : self.seen], self.values[layer_idx][:, :, : self.seen]
+                self.kept.append(states.new_zeros(rows, heads, self.columns, size))
+            self.kept[place][self.rows, :, self.block] = states.transpose(1, 2)
+        keys, values = (old[:, :, : self.seen] for old in self.kept[first : first + 2])
+        return keys, values
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
         return self.seen

@@ -11,6 +11,7 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
+from bench.score_spread import replies
 from rods.episode.engine import NeedText
 from rods.errors import UserError
 from rods.trainer.chat import Chat
@@ -165,12 +166,12 @@ def test_a_reply_to_messages_that_are_rendered_whole_is_the_one_that_the_episode
     jobs = nano_parts.jobs(2)
     began = engine.rollouts(jobs, random_seed=3)
     needs = {place: NeedText(sample.trace.messages[:2], 0, 0) for place, sample in enumerate(began)}
-    replies = engine.replies(needs, random_seed=3)
-    assert [reply.text for reply in replies] == [
+    first = replies(engine, needs, 3)
+    assert [reply.text for reply in first] == [
         sample.trace.turns[0].steps[0].text for sample in began
     ]
-    second = engine.replies({1: needs[1]}, random_seed=3)
-    assert second == replies[1:2], "a draw is keyed by its place"
+    second = replies(engine, {1: needs[1]}, 3)
+    assert second == first[1:2], "a draw is keyed by its place"
 
 
 @pytest.mark.parametrize(
