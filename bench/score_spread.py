@@ -15,7 +15,7 @@ prompts of this project.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from statistics import fmean, stdev
@@ -32,6 +32,7 @@ from rods.episode.drivers import Job, run_lockstep
 from rods.episode.engine import NeedText, Reply
 from rods.episode.goals import goal_of
 from rods.tasks import AnyTask
+from rods.trainer.engines import local
 from rods.trainer.engines.local import LocalEngine
 from rods.trainer.nano.warm_start import warm_started
 from rods.worlds.sources import load_tasks
@@ -156,7 +157,7 @@ def scores(
         asked += 1
         key = keyed_random(0, "score spread", asked).getrandbits(63)
         needs = {place: NeedText(history(need.messages), 0, need.turn) for place, need in waiting}
-        return engine.replies(needs, random_seed=key)
+        return replies(engine, needs, key)
 
     earned = [trace.resolved / trace.expected for trace in run_lockstep(jobs * seeds, complete)]
     return [
@@ -181,6 +182,16 @@ def _prompts(other: bool) -> dict[str, Dialect]:
 
 def _extent(values: Sequence[float]) -> float:
     return max(values) - min(values)
+
+
+def replies(engine: LocalEngine, needs: Mapping[int, NeedText], random_seed: int) -> list[Reply]:
+    """One reply for each of `needs`, whose messages are rendered whole. Draws are keyed by
+    (random_seed, key in `needs`)."""
+    batch = local._Batch(engine, list(needs), random_seed, greedy=False)
+    batch.handed = 1
+    with engine._computing():
+        written = batch.complete(list(enumerate(needs.values())))
+    return [reply for reply in written if reply is not None]
 
 
 if __name__ == "__main__":

@@ -95,7 +95,7 @@ def measure(quick: bool) -> list[Figure]:
     with Stub(Script(latency=LATENCY, answer_bytes=200)) as stub:
         alone = _share(stub, run_alone, 2, 1)  # of two, the rest would take minutes
         shares = [(how, _share(stub, way, EPISODES, turns)) for how, way in ways]
-    with Stub(Script(latency=LATENCY, answer="bench.fixtures.llm_stub.roles:answer")) as stub:
+    with Stub(Script(latency=LATENCY, answer="bench.fixtures.llm_stub.players:answer")) as stub:
         drawn = [(how, _longest(stub, way)) for how, way in ways]
     anchor = "one after another", alone
     return [

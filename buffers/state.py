@@ -17,7 +17,7 @@ asked for (docs/decisions/history.md).
 """
 
 from bisect import bisect_left
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Container, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -241,10 +241,11 @@ class RunState(Observations):
 
     def zones_by_type(self) -> dict[str, Counter[str | None]]:
         """The same for the tasks of each type; under None those without a group."""
-        counts = defaultdict[str, Counter[str | None]](Counter)
-        zone = self.tracker.zone
-        for task, member in self.active.items():
-            counts[member.type][zone(task)] += 1
+        types = Counter[str](member.type for member in self.active.values())
+        counts = {type: Counter[str | None]({None: count}) for type, count in types.items()}
+        for task in self.tracker.tasks:  # a few of a million
+            if (member := self.active.get(task)) and (zone := self.tracker.zone(task)):
+                counts[member.type].update({None: -1, zone: 1})
         return counts
 
     def gauges(self) -> dict[str, float]:

@@ -130,14 +130,15 @@ class OwnTokenLoss(GRPOTrainer):  # type: ignore[misc]
     def _with_advantage(self, inputs: JsonObject) -> JsonObject:
         """`inputs` without the rollouts whose advantage is 0, where nothing but advantages makes a
         gradient: they count in the number of tokens that the loss is divided by, but need no
-        passes."""
+        passes. Where all are such one stays, of which TRL makes a loss of 0."""
         settings = self.config.training
         values = inputs["advantages"]
         if settings.kl or settings.loss != "token" or self.aux_loss_enabled:
             return inputs
         rows = (values.reshape(len(values), -1) != 0).any(1).nonzero()[:, 0]
         if not len(rows):
-            return inputs
+            rows = rows.new_zeros(1)
+            inputs = {**inputs, "tool_mask": torch.zeros_like(inputs["tool_mask"])}
         return {
             name: value[rows] if torch.is_tensor(value) and value.ndim else value
             for name, value in inputs.items()

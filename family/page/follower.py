@@ -63,10 +63,14 @@ class Follower(Progress):
     `sample` says where the run stands; it is None until the history was read."""
 
     def __init__(self, path: Path) -> None:
-        """Raises UserError where `path` is no run folder."""
+        """Nothing is read before the first look, which raises UserError where `path` is no run
+        folder."""
         self.path = path
         self.lock = threading.RLock()
-        self._begin()
+        self.sample: ProgressSample | None = None
+        self.errors: deque[Event] = deque(maxlen=ERRORS)  # the latest grave events
+        # calls of models, by process, endpoint and stage
+        self.spent: dict[tuple[str, str, str], Spent] = {}
 
     def _begin(self) -> None:
         """Everything as before the first look."""
@@ -92,8 +96,7 @@ class Follower(Progress):
         self.decided: Counter[tuple[str, str]] = Counter()  # kinds of decisions, with their rules
         self.authors: set[str] = set()  # of variants, as their provenance names the model
         self.refused: dict[int, Refused] = {}  # by the seq of a variant in the expanded log
-        # calls of models, by process, endpoint and stage
-        self.spent: dict[tuple[str, str, str], Spent] = {}
+        self.spent.clear()
         self.originals = len(self.run.training)
         self.ids += self.run.training
         self.numbers |= zip(self.ids, count(), strict=False)
@@ -101,10 +104,8 @@ class Follower(Progress):
         self._expanded = self.state.follow(EXPANDED)
         self._usages: dict[str, Tail] = {}  # by process
         self._events = Events(self.path)
-        self.errors: deque[Event] = deque(maxlen=ERRORS)  # the latest grave events
+        self.errors.clear()
         self._listed = float("-inf")
-        self._read = float("-inf")
-        self.sample: ProgressSample | None = None
 
     @contextmanager
     def whole(self) -> Iterator[ProgressSample]:
@@ -119,6 +120,8 @@ class Follower(Progress):
     def look(self) -> None:
         """Reads what is new. Raises as `whole`; then the next look reads everything anew."""
         with self.lock:
+            if self.sample is None:
+                self._begin()
             try:
                 sample = self.poll()
                 if self.state.rewound:  # rare; so what stands here is what a new reader would find
@@ -126,7 +129,7 @@ class Follower(Progress):
                     sample = self.poll()
                 self._read_on()
             except RodsError:
-                self._begin()
+                self.sample = None
                 raise
             self.sample = sample
             self._read = time.monotonic()

@@ -180,17 +180,20 @@ def _result(instance: Instance, call: Call) -> Result:
 
 def run_lockstep(
     jobs: Sequence[Job],
-    complete: Callable[[Sequence[tuple[int, engine.NeedText]]], Sequence[engine.Reply]],
+    complete: Callable[[Sequence[tuple[int, engine.NeedText]]], Sequence[engine.Reply | None]],
 ) -> list[engine.Trace]:
     """Runs all jobs together; returns their traces in order. `complete` gets (job index, need) of
-    every episode that still waits for text and returns one reply for each, in the same order. Jobs
-    that wait are advanced in threads, one each; the others, meanwhile, in this one."""
+    every episode that still waits for text and returns a reply for each, in the same order, or None
+    where it is not there yet, of at most all but one. Jobs that wait are advanced in threads, one
+    each; the others, meanwhile, in this one. What is asked together depends on replies alone, never
+    on who was quicker."""
     running = [Running(job) for job in jobs]
     traces: dict[int, engine.Trace] = {}
     answers: dict[int, engine.Reply | None] = dict.fromkeys(range(len(jobs)))
+    waiting: dict[int, engine.NeedText] = {}
     slow = sum(job.slow for job in jobs)
     with Lanes(slow, "player") if slow else nullcontext() as threads:
-        while answers:
+        while answers or waiting:
             begun: dict[int, Future[engine.NeedText | engine.Trace]] = {}
             if threads is not None:
                 begun = {
@@ -204,16 +207,20 @@ def run_lockstep(
                     requests[index] = future.result()
                 except InfrastructureError:  # it did not come back (rods.episode.watchdog)
                     requests[index] = running[index].lost()
-            traces |= {
-                index: trace for index, trace in requests.items() if isinstance(trace, engine.Trace)
+            for index, request in requests.items():
+                if isinstance(request, engine.Trace):
+                    traces[index] = request
+                else:
+                    waiting[index] = request
+            asked = sorted(waiting.items())
+            replies = complete(asked) if asked else ()
+            answers = {
+                index: reply
+                for (index, _), reply in zip(asked, replies, strict=True)
+                if reply is not None
             }
-            waiting = [
-                (index, need)
-                for index in answers
-                if isinstance(need := requests[index], engine.NeedText)
-            ]
-            replies = complete(waiting) if waiting else ()
-            answers = {index: reply for (index, _), reply in zip(waiting, replies, strict=True)}
+            for index in answers:
+                del waiting[index]
     return [traces[index] for index in range(len(jobs))]
 
 

@@ -61,14 +61,16 @@ class Batch(local._Batch):
         self.keys = [(random_seed, place) for place in places]
         self.count = Counter[tuple[int, int]]()
 
-    def _choose(self, logits: Any, uniforms: Any, open_rows: list[int]) -> tuple[list[int], Any]:
+    def _choose(
+        self, logits: Any, uniforms: Any, open_rows: list[int]
+    ) -> tuple[list[int], list[float]]:
         chosen, logprobs = super()._choose(logits, uniforms, open_rows)
         whole = (logits / self.limits.temperature).log_softmax(-1)
         for row in open_rows:
             key = self.keys[self.cached[row]]
             if not self.greedy and key in self.given:
                 chosen[row] = self.given[key][0][self.count[key]]
-                logprobs[row] = whole[row, chosen[row]]
+                logprobs[row] = whole[row, chosen[row]].item()
             self.count[key] += 1
         return chosen, logprobs
 

@@ -85,6 +85,19 @@ def train(folder: Path, **changes: Any) -> tuple[list[float], Path]:
     return orjson.loads((last / "manifest.json").read_bytes())["curriculum"]["norms"], folder
 
 
+def scored_rows(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Grows by the number of rollouts of every pass."""
+    rows: list[int] = []
+    compute = token_scores.score_tokens
+
+    def scored(*args: Any, **options: Any) -> Any:
+        rows.append(len(args[2]))
+        return compute(*args, **options)
+
+    monkeypatch.setattr(token_scores, "score_tokens", scored)
+    return rows
+
+
 @pytest.mark.numeric
 @pytest.mark.slow
 def test_each_setting_of_the_algorithm_changes_the_update(home: Path) -> None:
@@ -172,16 +185,20 @@ def test_a_hook_sees_rewards_advantages_spans_and_errors(home: Path) -> None:
 def test_an_update_reads_the_rollouts_that_have_an_advantage_and_no_others(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rows: list[int] = []
-    compute = token_scores.score_tokens
-
-    def scored(*args: Any, **options: Any) -> Any:
-        rows.append(len(args[2]))
-        return compute(*args, **options)
-
-    monkeypatch.setattr(token_scores, "score_tokens", scored)
+    rows = scored_rows(monkeypatch)
     train(home / "run", passes=1)
     assert sum(rows) == TASKS * ROLLOUTS - 1  # a broken rollout has the advantage 0
+
+
+@pytest.mark.slow
+@pytest.mark.numeric
+def test_of_a_group_that_has_no_advantage_one_rollout_is_read_and_teaches_nothing(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = scored_rows(monkeypatch)
+    monkeypatch.setattr(batches, "score", lambda *given: Rollout(1, 1, 0, 0.0, 1.0, "finished"))
+    norms, _ = train(home / "run", passes=1)
+    assert rows == [1] * TASKS and norms == [0.0]
 
 
 @pytest.mark.slow

@@ -3,7 +3,7 @@ is never tokenised again: a conversation grows by the policy's own tokens and by
 messages in between, so that training sees exactly what was sampled. History is never rendered a
 second time."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -102,20 +102,3 @@ class Conversation:
             self.spans,
             self.logprobs[:end],
         )
-
-
-def reply_all(
-    rows: Sequence[Conversation],
-    waiting: Sequence[tuple[int, NeedText]],
-    chat: Chat,
-    limits: config.Rollouts,
-    generate: Callable[[list[int]], Mapping[int, Reply]],
-) -> list[Reply]:
-    """One reply for every waiting episode of a lock-step batch (the callback of its driver). Each
-    is shown what comes before its next reply; `generate` writes those of the jobs with room for
-    one, the context of the others is full."""
-    for job, need in waiting:
-        rows[job].ask(chat, need)
-    active = [job for job, _ in waiting if rows[job].room(limits) >= 1]
-    written = generate(active) if active else {}
-    return [written.get(job, Reply("", "context")) for job, _ in waiting]

@@ -23,13 +23,13 @@ from rods.buffers.run.run import Run
 from rods.canonical import JsonObject, keyed_random
 from rods.config import Config, Rollouts
 from rods.episode.drivers import Job, run_lockstep
-from rods.episode.engine import Reply
+from rods.episode.engine import NeedText, Reply
 from rods.errors import UserError
 from rods.faults import NO_ANSWER
 from rods.llm.wire import finish_of
 from rods.logs import log
 from rods.trainer.chat import Chat
-from rods.trainer.engines.base import Conversation, RolloutEngine, Sample, reply_all
+from rods.trainer.engines.base import Conversation, RolloutEngine, Sample
 from rods.trainer.engines.local import LocalEngine
 from rods.trainer.engines.served import ServedEngine
 from rods.trainer.ranks import Ranks
@@ -174,20 +174,22 @@ class ColocatedEngine:
             for place in range(len(jobs))
         ]
 
-        def generate(active: list[int]) -> dict[int, Reply]:
+        def complete(waiting: Sequence[tuple[int, NeedText]]) -> list[Reply]:
+            for job, need in waiting:
+                rows[job].ask(self.chat, need)
+            active = [job for job, _ in waiting if rows[job].room(self.limits) >= 1]
             asked = [self._sampling(rows[job], seeds[job], greedy) for job in active]
             prompts = [
                 {"prompt_token_ids": rows[job].prompt + rows[job].completion} for job in active
             ]
-            outputs = self.llm.generate(prompts, sampling_params=asked, use_tqdm=False)
-            return {
+            outputs = active and self.llm.generate(prompts, sampling_params=asked, use_tqdm=False)
+            written = {
                 job: self._taken(rows[job], output.outputs[0], greedy)
                 for job, output in zip(active, outputs, strict=True)
             }
+            return [written.get(job, Reply("", "context")) for job, _ in waiting]
 
-        traces = run_lockstep(
-            jobs, lambda waiting: reply_all(rows, waiting, self.chat, self.limits, generate)
-        )
+        traces = run_lockstep(jobs, complete)
         return [row.sample(trace) for row, trace in zip(rows, traces, strict=True)]
 
     def _sampling(self, row: Conversation, seed: int, greedy: bool) -> Any:

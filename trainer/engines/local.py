@@ -1,13 +1,14 @@
-"""Rolls out many episodes in lock-step with a local causal language model: token in, token out. It
+"""Rolls out many episodes together with a local causal language model: token in, token out. It
 works for every folder that transformers loads as one with a chat template whose layers attend to
 all that came before, or to a sliding window of it. The prompt is prefilled once for all rollouts
-that share it, the key-value cache is kept across turns, and finished episodes leave the batch.
+that share it, and the key-value cache is kept across turns. Once half of the replies in the batch
+have ended, these episodes go on, and are back in it while the others write.
 
 Every rollout draws from a stream of its own, keyed by (random seed, place in the batch), whatever
 else is in the batch.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,8 +24,9 @@ from rods.episode.engine import NeedText, Reply
 from rods.errors import UserError
 from rods.trainer import torch_settings
 from rods.trainer.chat import Chat
-from rods.trainer.engines.base import Conversation, Sample, reply_all
+from rods.trainer.engines.base import Conversation, Sample
 
+HANDED = 0.5  # of the rows of a batch: so many ended replies are handed on together
 BELOW_ONE = 1 - 2**-22  # float32 keeps it, times any total, below that total
 
 
@@ -77,18 +79,12 @@ class LocalEngine:
     def rollouts(
         self, jobs: Sequence[Job], *, random_seed: int, first: int = 0, greedy: bool = False
     ) -> list[Sample]:
-        """Runs `jobs` as one batch (rods.trainer.engines.base.RolloutEngine)."""
+        """Runs `jobs` as one batch (rods.trainer.engines.base.RolloutEngine). Which rows stand
+        together depends on what is drawn, never on a clock."""
         batch = _Batch(self, range(first, first + len(jobs)), random_seed, greedy)
         with self._computing():
             traces = run_lockstep(jobs, batch.complete)
         return [row.sample(trace) for trace, row in zip(traces, batch.rows, strict=True)]
-
-    def replies(self, needs: Mapping[int, NeedText], *, random_seed: int) -> list[Reply]:
-        """One reply for each of `needs`, whose messages are rendered whole. Draws are keyed by
-        (random_seed, key in `needs`)."""
-        batch = _Batch(self, list(needs), random_seed, greedy=False)
-        with self._computing():
-            return batch.complete(list(enumerate(needs.values())))
 
     @contextmanager
     def _computing(self) -> Iterator[None]:
@@ -110,6 +106,8 @@ class LocalEngine:
 class _Batch:
     """The state of one call of `LocalEngine.rollouts`."""
 
+    handed: float = HANDED
+
     def __init__(
         self, engine: LocalEngine, places: Sequence[int], random_seed: int, greedy: bool
     ) -> None:
@@ -129,101 +127,121 @@ class _Batch:
             np.random.Generator(np.random.Philox(key=[random_seed % 2**64, place]))
             for place in places
         ]
-        self.cached: list[int] = []  # the job of every row of the cache
         self.device = next(self.model.parameters()).device
+        self.cache = RowCache(0, self.device)
+        self.cached: list[int] = []  # the job of every row of the cache
+        # of the replies that are being written, by job: tokens with their log-probabilities
+        self.written: dict[int, list[tuple[int, float]]] = {}
 
-    def complete(self, waiting: Sequence[tuple[int, NeedText]]) -> list[Reply]:
-        """One reply for every waiting episode."""
-        return reply_all(self.rows, waiting, self.chat, self.limits, self._generate)
+    def complete(self, waiting: Sequence[tuple[int, NeedText]]) -> list[Reply | None]:
+        """Replies of some of the waiting episodes, one at least; None where one is still being
+        written, or has not begun."""
+        replies: dict[int, Reply] = {}
+        for job, need in waiting:
+            if job not in self.written:
+                self.rows[job].ask(self.chat, need)
+                if self.rows[job].room(self.limits) < 1:
+                    replies[job] = Reply("", "context")
+                else:
+                    self.written[job] = []
+        if self.written:
+            replies |= self._generate()
+        return [replies.get(job) for job, _ in waiting]
 
-    def _prefill(self, active: list[int]) -> torch.Tensor:
-        """Runs every distinct prompt once and copies its cache row to the rollouts that share
-        it."""
-        distinct: dict[tuple[int, ...], int] = {}
-        source = [
-            distinct.setdefault(tuple(self.rows[job].prompt), len(distinct)) for job in active
-        ]
-        self.cache = RowCache(len(distinct), self.device)
-        logits = self._forward([list(prompt) for prompt in distinct])
-        self.cache.take(source)
-        self.cached = active
-        return logits[torch.tensor(source, device=self.device)]
+    def _show(self) -> torch.Tensor:
+        """Runs what the episodes with an open reply were shown since the last token that was drawn
+        for them, those with about as much of it together; the logits behind it, [rows,
+        vocabulary]. A prompt runs once for all rollouts that share it."""
+        self.cache.reserve(max(self.rows[job].length for job in self.written))
+        place = {job: row for row, job in enumerate(self.cached)}
+        parts: dict[int, list[int]] = {}
+        for job in self.written:
+            size = len(self.rows[job].pending).bit_length() if job in place else 0
+            parts.setdefault(size, []).append(job)
+        caches = []
+        logits = []
+        for size, jobs in parts.items():
+            pending = [tuple(self.rows[job].pending) for job in jobs]
+            if size:
+                blocks = pending
+                cache = self.cache.taken([place[job] for job in jobs])
+            else:
+                blocks = list(dict.fromkeys(pending))
+                cache = RowCache(len(blocks), self.device)
+            width = max(map(len, blocks))
+            ids = [[self.chat.pad] * (width - len(block)) + [*block] for block in blocks]
+            counts = torch.tensor([len(block) for block in blocks], device=self.device)
+            after = self._advance(cache, torch.tensor(ids, device=self.device), counts)
+            if not size:
+                source = [blocks.index(prompt) for prompt in pending]
+                cache = cache.taken(source)
+                after = after[source]
+            caches.append(cache)
+            logits.append(after)
+        self.cache = RowCache.joined(caches)
+        self.cached = [job for jobs in parts.values() for job in jobs]
+        return torch.cat(logits)
 
-    def _feed(self, active: list[int]) -> torch.Tensor:
-        """Runs what the running episodes were shown since their last reply."""
-        if active != self.cached:
-            place = {job: row for row, job in enumerate(self.cached)}
-            self.cache.take([place[job] for job in active])
-            self.cached = active
-        return self._forward([self.rows[job].pending for job in active])
-
-    def _forward(self, blocks: list[list[int]]) -> torch.Tensor:
+    def _advance(self, cache: "RowCache", ids: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
         """Appends a block of tokens to every cache row; the logits after each, [rows,
         vocabulary]."""
-        width = max(map(len, blocks))
-        ids = torch.tensor(
-            [[self.chat.pad] * (width - len(b)) + b for b in blocks], device=self.device
-        )
-        return self._advance(
-            ids, torch.tensor([len(block) for block in blocks], device=self.device)
-        )
-
-    def _advance(self, ids: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
-        positions, full = self.cache.place(counts, ids.shape[1], self.model.dtype)
+        positions, full = cache.place(counts, ids.shape[1], self.model.dtype)
         mask: Any = full
         if SLIDING in self.kinds:  # transformers would give every layer the one mask as it is
             text = self.model.config.get_text_config()
-            mask = self.cache.slid(full, text.sliding_window)
+            mask = cache.slid(full, text.sliding_window)
             if getattr(text, "layer_types", None):
                 mask = {FULL: full, SLIDING: mask}
         block = {"input_ids": ids, "attention_mask": mask, "position_ids": positions}
-        out = self.model(**block, past_key_values=self.cache, use_cache=True, logits_to_keep=1)
-        self.cache.lengths += counts
+        out = self.model(**block, past_key_values=cache, use_cache=True, logits_to_keep=1)
+        cache.lengths += counts
         logits: torch.Tensor = out.logits[:, -1].float()
         return logits
 
-    def _generate(self, active: list[int]) -> dict[int, Reply]:
-        """Samples replies, until each has ended or reached its limit."""
-        logits = self._feed(active) if self.cached else self._prefill(active)
-        rows = [self.rows[job] for job in active]
-        limits = [row.room(self.limits) for row in rows]
-        uniforms = [self.uniforms[job] for job in active]
-        written: list[list[int]] = [[] for _ in rows]
-        drawn: list[torch.Tensor] = []
-        open_rows = list(range(len(rows)))
+    def _generate(self) -> dict[int, Reply]:
+        """Samples until some of the open replies have ended or reached their limit; those. The
+        others go on from there at the next call."""
+        logits = self._show()
+        jobs = self.cached
+        rows = [self.rows[job] for job in jobs]
+        written = [self.written[job] for job in jobs]
+        uniforms = [self.uniforms[job] for job in jobs]
+        open_rows = list(range(len(jobs)))
         while True:
             chosen, chances = self._choose(logits, uniforms, open_rows)
-            drawn.append(chances)
             for index in open_rows:
-                written[index].append(chosen[index])
+                written[index].append((chosen[index], chances[index]))
             open_rows = [
                 i
                 for i in open_rows
-                if chosen[i] not in self.chat.ends and len(written[i]) < limits[i]
+                if chosen[i] not in self.chat.ends and len(written[i]) < rows[i].room(self.limits)
             ]
-            if not open_rows:
+            if len(jobs) - len(open_rows) >= self.handed * len(jobs):
                 break
             # A reply that has ended waits: its row is fed padding that neither counts nor is ever
             # seen.
             ids = torch.tensor(chosen, device=self.device)[:, None]
-            counts = torch.zeros(len(rows), dtype=torch.long, device=self.device)
+            counts = torch.zeros(len(jobs), dtype=torch.long, device=self.device)
             counts[open_rows] = 1
-            logits = self._advance(ids, counts)
-        logprobs = torch.stack(drawn, 1).tolist()
-        return {
-            job: row.take(self.chat, tokens, self.limits, values[: len(tokens)])
-            for job, row, tokens, values in zip(active, rows, written, logprobs, strict=True)
-        }
+            logits = self._advance(self.cache, ids, counts)
+        replies = {}
+        for index, job in enumerate(jobs):
+            if index in open_rows:
+                rows[index].pending = [chosen[index]]
+            else:
+                tokens, logprobs = zip(*self.written.pop(job), strict=True)
+                replies[job] = rows[index].take(self.chat, [*tokens], self.limits, logprobs)
+        return replies
 
     def _choose(
         self, logits: torch.Tensor, uniforms: list[np.random.Generator], open_rows: list[int]
-    ) -> tuple[list[int], torch.Tensor]:
+    ) -> tuple[list[int], list[float]]:
         """The next token of every row (the likeliest, or by inverting the cumulated distribution at
-        a uniform draw) and the log-probabilities of these draws, on the device. Only open rows
+        a uniform draw) and the log-probabilities of these draws. Only open rows
         draw, so that a rollout's stream does not depend on how long its neighbours' replies are."""
         if self.greedy:
             best: list[int] = logits.argmax(-1).tolist()
-            return best, logits.new_zeros(len(best))
+            return best, [0.0] * len(best)
         weights = (logits / self.limits.temperature).softmax(-1)
         if self.limits.top_p < 1:
             weights = nucleus(weights, self.limits.top_p)
@@ -233,7 +251,9 @@ class _Batch:
             draws[row] = min(uniforms[row].random(), BELOW_ONE)
         targets = torch.from_numpy(draws)[:, None].to(self.device) * cumulated[:, -1:]
         places = torch.searchsorted(cumulated, targets, right=True)
-        logprobs = (weights.gather(-1, places) / cumulated[:, -1:]).log()[:, 0]
+        logprobs: list[float] = (
+            (weights.gather(-1, places) / cumulated[:, -1:]).log()[:, 0].tolist()
+        )
         chosen: list[int] = places[:, 0].tolist()
         return chosen, logprobs
 
@@ -273,20 +293,40 @@ class RowCache(Cache):  # type: ignore[misc]
 
     def __init__(self, rows: int, device: torch.device) -> None:
         super().__init__(layers=[])
-        # a layer: [rows, heads, columns, head size], as attention reads it
-        self.keys: list[torch.Tensor] = []
-        self.values: list[torch.Tensor] = []
+        # keys, then values of each layer: [rows, heads, columns, head size], as attention reads it
+        self.kept: list[torch.Tensor] = []
         self.lengths = torch.zeros(rows, dtype=torch.long, device=device)
         self.columns = self.seen = 0  # the last column is scratch: padding is written there
         # where a block's tokens go, once `place` has said so
         self.rows = self.block = self.lengths[:, None]
 
-    def take(self, rows: Sequence[int]) -> None:
-        """Keeps `rows`, in that order; a row named twice is copied."""
+    def taken(self, rows: Sequence[int]) -> "RowCache":
+        """One of `rows`, in that order; a row named twice is there twice."""
         index = torch.tensor(rows, dtype=torch.long, device=self.lengths.device)
-        self.keys = [keys.index_select(0, index) for keys in self.keys]
-        self.values = [values.index_select(0, index) for values in self.values]
-        self.lengths = self.lengths.index_select(0, index)
+        other = RowCache(0, index.device)
+        other.columns = self.columns
+        other.kept = [old.index_select(0, index) for old in self.kept]
+        other.lengths = self.lengths.index_select(0, index)
+        return other
+
+    @staticmethod
+    def joined(parts: Sequence["RowCache"]) -> "RowCache":
+        """One of the rows of all `parts`."""
+        whole = RowCache(0, parts[0].lengths.device)
+        whole.columns = max(part.columns for part in parts)
+        for part in parts:
+            part.reserve(whole.columns - 1)
+        whole.kept = [torch.cat(old) for old in zip(*(part.kept for part in parts), strict=True)]
+        whole.lengths = torch.cat([part.lengths for part in parts])
+        return whole
+
+    def reserve(self, tokens: int) -> None:
+        """Makes room for rows of so many tokens, and for the scratch column."""
+        if tokens >= self.columns:
+            grown = -(-(tokens + 1) // GROWTH) * GROWTH
+            more = (0, 0, 0, grown - self.columns)
+            self.kept = [pad(old, more) for old in self.kept]
+            self.columns = grown
 
     def place(
         self, counts: torch.Tensor, width: int, dtype: torch.dtype
@@ -295,14 +335,7 @@ class RowCache(Cache):  # type: ignore[misc]
         position ids [rows, width] and the additive mask [rows, 1, width, seen]. The caller advances
         `lengths`."""
         self.seen = int((self.lengths + counts).max())
-        if self.seen >= self.columns:
-            grown = -(-(self.seen + 1) // GROWTH) * GROWTH
-            more = (0, 0, 0, grown - self.columns)
-            self.keys, self.values = (
-                [pad(old, more) for old in self.keys],
-                [pad(old, more) for old in self.values],
-            )
-            self.columns = grown
+        self.reserve(self.seen)
         offset = torch.arange(width, device=counts.device)[None, :] - width + counts[:, None]
         real = offset >= 0
         self.rows = torch.arange(len(counts), device=counts.device)[:, None]
@@ -331,12 +364,14 @@ class RowCache(Cache):  # type: ignore[misc]
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Writes a layer's block ([rows, heads, width, head size]) and returns all that is seen, in
         the same layout."""
-        for buffers, states in ((self.keys, key_states), (self.values, value_states)):
-            if layer_idx == len(buffers):
+        first = 2 * layer_idx
+        for place, states in enumerate((key_states, value_states), first):
+            if place == len(self.kept):
                 rows, heads, _, size = states.shape
-                buffers.append(states.new_zeros(rows, heads, self.columns, size))
-            buffers[layer_idx][self.rows, :, self.block] = states.transpose(1, 2)
-        return self.keys[layer_idx][:, :, : self.seen], self.values[layer_idx][:, :, : self.seen]
+                self.kept.append(states.new_zeros(rows, heads, self.columns, size))
+            self.kept[place][self.rows, :, self.block] = states.transpose(1, 2)
+        keys, values = (old[:, :, : self.seen] for old in self.kept[first : first + 2])
+        return keys, values
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
         return self.seen

@@ -73,6 +73,21 @@ Driver = Callable[[Sequence[Job], Sequence[Sequence[str]]], list[Trace]]
 DRIVERS = pytest.mark.parametrize("driver", [lockstep, at_once, alone])
 
 
+def test_an_episode_goes_on_as_soon_as_its_reply_is_there():
+    jobs = [job() for _ in RUNS]
+    left = [iter(each) for each in RUNS]
+    asked: list[list[int]] = []
+
+    def first_alone(waiting: Sequence[tuple[int, NeedText]]) -> list[Reply | None]:
+        asked.append([index for index, _ in waiting])
+        mine = waiting[0][0]
+        return [Reply(next(left[index])) if index == mine else None for index, _ in waiting]
+
+    assert run_lockstep(jobs, first_alone) == lockstep(jobs, RUNS)
+    behind = [*range(1, len(RUNS))]
+    assert asked[: len(GOOD) + 1] == [[0, *behind]] * len(GOOD) + [behind]
+
+
 @DRIVERS
 def test_whoever_waits_plays_the_same_episodes(driver: Driver) -> None:
     task = desk.generate(1, 1, 0)[0]

@@ -11,6 +11,7 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
+from bench.score_spread import replies
 from rods.episode.engine import NeedText
 from rods.errors import UserError
 from rods.trainer.chat import Chat
@@ -134,17 +135,43 @@ def test_a_rollouts_draws_do_not_depend_on_its_neighbours():
     assert twins[0].completion_ids != twins[1].completion_ids
 
 
+def test_episodes_go_on_while_others_are_writing_with_the_same_tokens(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    engine = nano_parts.engine()
+    jobs = nano_parts.jobs() * 4
+    cells: list[int] = []
+    advance = local._Batch._advance
+
+    def counted(batch: Any, cache: Any, ids: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
+        cells.append(ids.numel())
+        return advance(batch, cache, ids, counts)
+
+    monkeypatch.setattr(local._Batch, "_advance", counted)
+    samples = {}
+    spent = {}
+    for handed in (0.01, local.HANDED, 1):
+        monkeypatch.setattr(local._Batch, "handed", handed)
+        samples[handed] = [
+            (sample.completion_ids, sample.spans) for sample in engine.rollouts(jobs, random_seed=6)
+        ]
+        spent[handed] = sum(cells)
+        cells.clear()
+    assert samples[0.01] == samples[local.HANDED] == samples[1]
+    assert spent[0.01] < spent[local.HANDED] < spent[1]
+
+
 def test_a_reply_to_messages_that_are_rendered_whole_is_the_one_that_the_episode_begins_with():
     engine = nano_parts.engine()
     jobs = nano_parts.jobs(2)
     began = engine.rollouts(jobs, random_seed=3)
     needs = {place: NeedText(sample.trace.messages[:2], 0, 0) for place, sample in enumerate(began)}
-    replies = engine.replies(needs, random_seed=3)
-    assert [reply.text for reply in replies] == [
+    first = replies(engine, needs, 3)
+    assert [reply.text for reply in first] == [
         sample.trace.turns[0].steps[0].text for sample in began
     ]
-    second = engine.replies({1: needs[1]}, random_seed=3)
-    assert second == replies[1:2], "a draw is keyed by its place"
+    second = replies(engine, {1: needs[1]}, 3)
+    assert second == first[1:2], "a draw is keyed by its place"
 
 
 @pytest.mark.parametrize(
@@ -233,7 +260,7 @@ def test_tokens_can_be_drawn_on_a_gpu_in_deterministic_mode(monkeypatch: pytest.
     monkeypatch.setattr(
         local._Batch,
         "_advance",
-        lambda batch, ids, counts: advance(batch, ids, counts).as_subclass(OnGpu),
+        lambda batch, cache, ids, counts: advance(batch, cache, ids, counts).as_subclass(OnGpu),
     )
     with deterministic():
         drawn = engine.rollouts(nano_parts.jobs(), random_seed=4)
