@@ -255,7 +255,11 @@ def _resolved(values: JsonObject) -> JsonObject:
     if not name or name not in get_args(Config.model_fields["preset"].annotation):
         return values
     own = _merged({"operation": {"endpoints": []}}, values)
-    return _merged(preset(name), own)  # type: ignore[no-any-return]
+    base = preset(name)
+    match own:
+        case {"pipeline": {"author": "procedural"}}:
+            del base["pipeline"]  # what it says is of a model, or the default
+    return _merged(base, own)  # type: ignore[no-any-return]
 
 
 def _merged(base: Any, own: Any) -> Any:
