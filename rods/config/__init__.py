@@ -123,10 +123,9 @@ class Config(Section):
         if self.rollouts.rollouts_per_task == 1:
             if training.advantage_baseline != "batch" or training.advantage_scale == "group":
                 raise ValueError(
-                    "rollouts.rollouts_per_task = 1 gives every group the advantage 0: use at "
-                    "least 2 (the paper: 16), "
-                    'or training.advantage_baseline = "batch" with advantage_scale = "batch" or '
-                    '"none"'
+                    'rollouts.rollouts_per_task = 1 gives every group the advantage 0: use at '
+                    'least 2 (the paper: 16), or training.advantage_baseline = "batch" with '
+                    'advantage_scale = "batch" or "none"'
                 )
             if (
                 self.zones.probe == "group"
@@ -134,9 +133,8 @@ class Config(Section):
                 and self.selection.order != "random"
             ):
                 raise ValueError(
-                    "rollouts.rollouts_per_task = 1 has no variance inside a group, so no task "
-                    "would ever be picked: "
-                    'set zones.probe = "window"'
+                    'rollouts.rollouts_per_task = 1 has no variance inside a group, so no task '
+                    'would ever be picked: set zones.probe = "window"'
                 )
             pool = self.pool
             hasty = [
@@ -163,10 +161,8 @@ class Config(Section):
         ):
             raise ValueError(
                 'selection.order = "advantage" ranks by the variance of advantages, and with '
-                "training.advantage_scale ="
-                ' "group" that is 1 for every group that disagrees: set it to "batch" or "none", '
-                "or name an"
-                " advantage_hook"
+                'training.advantage_scale = "group" that is 1 for every group that disagrees: set '
+                'it to "batch" or "none", or name an advantage_hook'
             )
         computes = ["threads", *chain(*COMPUTES)]
         if (compute := self.operation.compute) not in computes:
@@ -180,10 +176,9 @@ class Config(Section):
             training.advantage_baseline == "batch" or self.pool_slots < training.batch_tasks
         ):
             raise ValueError(
-                "rollouts.refill replaces groups that have no advantage by other tasks of the "
-                "pool: set it to 0, or "
-                'training.advantage_baseline to "group" or "leave_one_out", and let no tasks be '
-                "drawn for a step"
+                'rollouts.refill replaces groups that have no advantage by other tasks of the '
+                'pool: set it to 0, or training.advantage_baseline to "group" or "leave_one_out", '
+                'and let no tasks be drawn for a step'
             )
         if self.rollouts.ahead and (self.rollouts.refill or training.engine_correction == "none"):
             raise ValueError(
