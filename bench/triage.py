@@ -58,6 +58,8 @@ SAMPLES = 4
 SKILL = 0.3
 TOP = SKILL + LAST * LIFT  # of the skill, where everything is told
 SURE = 2 * WIDTH  # from a difficulty, in which a turn is nearly always, or never, resolved
+RARELY = 0.02  # of the rollouts of a task
+MOSTLY = 0.7
 TURNS = 12  # of a chain, which are too many
 HERMES = dialects.load("hermes")
 Defect = Callable[[Task, random.Random], Task | None]
@@ -294,22 +296,33 @@ def seeded(world: World, seed: int) -> Iterator[tuple[Task, Task, str]]:
     for number in range(EACH):
         yield *taken(left, partial(broken[number % len(broken)], rng=rng)), "broken"
         yield *taken(left, partial(unfair[number % len(unfair)], rng=rng)), "unfair"
-    beyond = partial(between, low=TOP + SURE, high=9.0)
     chains = EACH // 2 if world is WORLDS["the library"] else 0
     for number in range(EACH):
-        change = partial(chained, rng=rng) if number < chains else beyond
+        change = partial(chained, rng=rng) if number < chains else never
         yield *taken(left, change), "beyond reach"
-    for low, high, diagnosis in (
-        (SKILL + SURE, TOP - SURE / 2, "teachable"),
-        (-9.0, SKILL - SURE, "solved"),
-    ):
-        for _ in range(EACH):
-            yield *taken(left, partial(between, low=low, high=high)), diagnosis
+    for _ in range(EACH):
+        yield *taken(left, taught), "teachable"
+        yield *taken(left, mostly), "solved"
 
 
-def between(task: Task, low: float, high: float) -> Task | None:
-    """The task as it is, where its difficulty lies there."""
-    return task if low < difficulty(task) < high else None
+def chance(task: Task, skill: float) -> float:
+    """That a rollout resolves all turns."""
+    return turn_chance(task, skill) ** sum(map(bool, task.calls))
+
+
+def never(task: Task) -> Task | None:
+    """The task as it is, where hardly a rollout resolves it even when all is told."""
+    return task if chance(task, TOP) < RARELY else None
+
+
+def taught(task: Task) -> Task | None:
+    """The same, where hardly one does without a hint, and most do then."""
+    return task if chance(task, SKILL) < RARELY and chance(task, TOP) > MOSTLY else None
+
+
+def mostly(task: Task) -> Task | None:
+    """The same, where most do without a hint."""
+    return task if chance(task, SKILL) > MOSTLY else None
 
 
 def taken(left: list[Task], change: Callable[[Task], Task | None]) -> tuple[Task, Task]:

@@ -123,7 +123,7 @@ class Config(Section):
         if self.rollouts.rollouts_per_task == 1:
             if training.advantage_baseline != "batch" or training.advantage_scale == "group":
                 raise ValueError(
-                    'rollouts.rollouts_per_task = 1 gives every group the advantage 0: use at '
+                    "rollouts.rollouts_per_task = 1 gives every group the advantage 0: use at "
                     'least 2 (the paper: 16), or training.advantage_baseline = "batch" with '
                     'advantage_scale = "batch" or "none"'
                 )
@@ -133,7 +133,7 @@ class Config(Section):
                 and self.selection.order != "random"
             ):
                 raise ValueError(
-                    'rollouts.rollouts_per_task = 1 has no variance inside a group, so no task '
+                    "rollouts.rollouts_per_task = 1 has no variance inside a group, so no task "
                     'would ever be picked: set zones.probe = "window"'
                 )
             pool = self.pool
@@ -176,9 +176,9 @@ class Config(Section):
             training.advantage_baseline == "batch" or self.pool_slots < training.batch_tasks
         ):
             raise ValueError(
-                'rollouts.refill replaces groups that have no advantage by other tasks of the '
+                "rollouts.refill replaces groups that have no advantage by other tasks of the "
                 'pool: set it to 0, or training.advantage_baseline to "group" or "leave_one_out", '
-                'and let no tasks be drawn for a step'
+                "and let no tasks be drawn for a step"
             )
         if self.rollouts.ahead and (self.rollouts.refill or training.engine_correction == "none"):
             raise ValueError(
