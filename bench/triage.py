@@ -81,7 +81,7 @@ class World:
 
 
 def desk_tasks(seed: int) -> list[Task]:
-    return desk.generate(seed, POOL, 0)
+    return desk.generate(seed, 2 * POOL, 0)
 
 
 def library_tasks(seed: int) -> list[Task]:
@@ -294,7 +294,8 @@ def seeded(world: World, seed: int) -> Iterator[tuple[Task, Task, str]]:
     broken.append(means_another)
     unfair = [partial(kept_back, world=world), partial(secret, world=world)]
     for number in range(EACH):
-        yield *taken(left, partial(broken[number % len(broken)], rng=rng)), "broken"
+        spoil = partial(broken[number % len(broken)], rng=rng)
+        yield *taken(left, spoil, partial(tool_gone, rng=rng)), "broken"
         yield *taken(left, partial(unfair[number % len(unfair)], rng=rng)), "unfair"
     chains = EACH // 2 if world is WORLDS["the library"] else 0
     for number in range(EACH):
@@ -325,15 +326,21 @@ def mostly(task: Task) -> Task | None:
     return task if chance(task, SKILL) > MOSTLY else None
 
 
-def taken(left: list[Task], change: Callable[[Task], Task | None]) -> tuple[Task, Task]:
-    """The first of `left` that can be changed so, as that makes it and as it was; it is then left
-    out."""
+def taken(
+    left: list[Task],
+    change: Callable[[Task], Task | None],
+    other_change: Callable[[Task], Task | None] | None = None,
+) -> tuple[Task, Task]:
+    """The first of `left` that can be changed so, or, where none can, in another way, as that makes
+    it and as it was; it is then left out."""
     for task in left:
         if (other := change(task)) is not None:
             left.remove(task)
             whole = len(other.script) == len(task.script)
             return other, task if whole else other  # of a chain, whose words mean its calls
-    raise LookupError("too few tasks")
+    if other_change is None:
+        raise LookupError("too few tasks")
+    return taken(left, other_change)
 
 
 def really(meant: Mapping[str, Task], executed: Mapping[str, Executed]) -> Rung:
