@@ -63,6 +63,10 @@ def admit(
         unchecked: Do not probe the world first; worlds that come with this package are never.
         trust: Run the code or the command of the world unconfined, whoever wrote it.
     """
+    if tasks.is_dir():
+        what = "is a folder: what a script in a container rewards, as Harbor's tasks, is not judged"
+        remedy = "name JSON lines; those of folders of ours: cat FOLDER/*/tests/task.json"
+        raise UserError(what, where=tasks, remedy=remedy)
     target = out or tasks.parent / f"{tasks.stem}{VERDICTS}"
     files = [path.resolve() for path in (tasks, target, accepted) if path]
     for number, path in enumerate(files):

@@ -89,19 +89,21 @@ def _diagnosed(
         return "undecided", "its world broke", [executed.lost]
     if executed.broken:
         return "broken", "its ground truth does not hold", executed.broken
-    if rung is not None and rung < VALUES:
-        teaches = f"it is solved once this is told: {NAMES[rung]}"
-        return ("teachable", teaches, ()) if rung else ("solved", "it needs no hint", ())
+    if rung == 0:
+        return "solved", "it needs no hint", ()
+    teaches = f"it is solved once this is told: {NAMES[rung or 0]}"
+    if rung and rung < VALUES:
+        return "teachable", teaches, ()
     if 0 in played and played[0].in_words:
         return "format only", "the right calls are told in words, in no form that is read", ()
     if any(at.otherwise for below, at in played.items() if below < VALUES):
         what = "rollouts took other values, which fit the words as well"
         return "broken", what, executed.ambiguous
-    if executed.certain or (rung is not None and executed.unsaid):
+    if executed.certain or (rung and executed.unsaid):
         what = "nobody says and nothing shows what it needs"
         return "unfair", what, executed.certain or executed.unsaid
-    if rung is not None:
-        return "teachable", f"it is solved once this is told: {NAMES[rung]}", ()
+    if rung:
+        return "teachable", teaches, ()
     if not played:
         return "sound", "its ground truth holds; nobody has played it", notes
     if LAST not in played or not all(at.counts for at in played.values()):
@@ -131,16 +133,3 @@ def _told(calls: Sequence[Call], turn: TurnTrace) -> bool:
         text.contains_exact(call.name) and all(map(text.covers, values_in(call.arguments)))
         for call in calls
     )
-
-
-def otherwise(task: Task, executed: Executed, trace: Trace) -> bool:
-    """Whether an episode made a call in the place of one for which other values fit the words as
-    well: of the same tool, in the same turn, with success."""
-    for reason in executed.ambiguous:
-        assert reason.turn is not None and reason.call is not None
-        wanted = task.calls[reason.turn][reason.call]
-        pairs = [pair for turn in trace.turns[reason.turn :][:1] for pair in turn.pairs]
-        made = [call for call, result in pairs if call.name == wanted.name and not result.error]
-        if made and wanted not in made:
-            return True
-    return False

@@ -4,11 +4,15 @@ runs and earns what the task is judged by, and which of its values nobody says a
 `unsaid` has all that the gate of grounding is sure not to find, `certain` only what no reader comes
 to by himself."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from rods import dialects
+from rods.calls import Call
 from rods.canonical import Texts, frozen
 from rods.environments.base import Results
-from rods.episode.drivers import Job, ground_truth
-from rods.episode.engine import MAX_STEPS
+from rods.episode.drivers import ground_truth
+from rods.episode.engine import MAX_STEPS, Trace
 from rods.errors import InfrastructureError
 from rods.faults import Reason
 from rods.gates.ground_truth import replayed, tools
@@ -42,8 +46,7 @@ def execute(players: Players, task: Task) -> Executed:
         if reasons := [*tools(environment, task), *reasons]:
             return Executed(broken=tuple(map(str, reasons)))
         assert results is not None
-        job = players.job(task, dialects.load("hermes"), max_steps=MAX_STEPS)
-        if short := _short(job):
+        if short := _short(players, task, task):
             return Executed(results, (short,))
     except InfrastructureError as error:
         return Executed(lost=str(error))
@@ -62,10 +65,43 @@ def execute(players: Players, task: Task) -> Executed:
     )
 
 
-def _short(job: Job) -> str:
-    """What the ground truth's own episode lacks; empty where it earns everything. Raises
-    InfrastructureError."""
-    episode = ground_truth(job)
+def otherwise(players: Players, task: Task, executed: Executed, trace: Trace) -> bool:
+    """Whether an episode is right but for a value beside which its own fits the words as well: what
+    it called with success resolves all turns once the ground truth's stands there, and wherever the
+    same was taken later. Whoever took the other by accident, and failed elsewhere, shows nothing.
+    Raises InfrastructureError."""
+    pairs = [turn.pairs for turn in trace.turns]
+    made = [tuple(call for call, result in each if not result.error) for each in pairs]
+    for reason in executed.ambiguous if len(made) == len(task.calls) else ():
+        turn = reason.turn
+        later = [
+            tuple(_meant(call, wanted, reason.text) for call in calls)
+            for calls, wanted in zip(made[turn:], task.calls[turn:], strict=True)
+        ]
+        if later[:1] != made[turn:][:1]:
+            right = replace(task, id="", calls=(*made[:turn], *later))
+            if not _short(players, task, right):
+                return True
+    return False
+
+
+def _meant(call: Call, wanted: Sequence[Call], why: str) -> Call:
+    """The one of the `wanted` calls that `call` is but for the two values of a reason of
+    `referents`; else `call`."""
+    for one in wanted:
+        values = [(own, call.arguments.get(name)) for name, own in one.arguments.items()]
+        if call.name == one.name and all(
+            own == value or f"={own!r}: {value!r} {AS_WELL}" in why for own, value in values
+        ):
+            return one
+    return call
+
+
+def _short(players: Players, task: Task, played: Task) -> str:
+    """What an episode of `task` lacks in which the calls of `played` are made; empty where it earns
+    everything. Raises InfrastructureError."""
+    job = players.job(task, dialects.load("hermes"), max_steps=MAX_STEPS)
+    episode = ground_truth(replace(job, task=played))
     try:
         while True:
             next(episode)

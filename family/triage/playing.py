@@ -8,8 +8,8 @@ from pathlib import Path
 from rods.buffers.log.disk import replace
 from rods.console.played import traces_of
 from rods.errors import RefusedError
-from rods.family.triage.diagnoses import Played, in_words, otherwise, settled
-from rods.family.triage.executed import Executed
+from rods.family.triage.diagnoses import Played, in_words, settled
+from rods.family.triage.executed import Executed, otherwise
 from rods.family.triage.rungs import LAST, VALUES, hinted
 from rods.faults import INVALID_ENDS
 from rods.players import Players
@@ -97,7 +97,7 @@ def evaluated(
                 len(valid := traces[name]),
                 sum(trace.binary for trace in valid),
                 sum(in_words(task, trace) for trace in valid),
-                sum(otherwise(task, executed[task.id], trace) for trace in valid),
+                sum(otherwise(players, task, executed[task.id], trace) for trace in valid),
             )
             for name, task in originals.items()
             if name in traces

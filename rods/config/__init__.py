@@ -124,9 +124,8 @@ class Config(Section):
             if training.advantage_baseline != "batch" or training.advantage_scale == "group":
                 raise ValueError(
                     "rollouts.rollouts_per_task = 1 gives every group the advantage 0: use at "
-                    "least 2 (the paper: 16), "
-                    'or training.advantage_baseline = "batch" with advantage_scale = "batch" or '
-                    '"none"'
+                    'least 2 (the paper: 16), or training.advantage_baseline = "batch" with '
+                    'advantage_scale = "batch" or "none"'
                 )
             if (
                 self.zones.probe == "group"
@@ -135,8 +134,7 @@ class Config(Section):
             ):
                 raise ValueError(
                     "rollouts.rollouts_per_task = 1 has no variance inside a group, so no task "
-                    "would ever be picked: "
-                    'set zones.probe = "window"'
+                    'would ever be picked: set zones.probe = "window"'
                 )
             pool = self.pool
             hasty = [
@@ -163,10 +161,8 @@ class Config(Section):
         ):
             raise ValueError(
                 'selection.order = "advantage" ranks by the variance of advantages, and with '
-                "training.advantage_scale ="
-                ' "group" that is 1 for every group that disagrees: set it to "batch" or "none", '
-                "or name an"
-                " advantage_hook"
+                'training.advantage_scale = "group" that is 1 for every group that disagrees: set '
+                'it to "batch" or "none", or name an advantage_hook'
             )
         computes = ["threads", *chain(*COMPUTES)]
         if (compute := self.operation.compute) not in computes:
@@ -181,9 +177,8 @@ class Config(Section):
         ):
             raise ValueError(
                 "rollouts.refill replaces groups that have no advantage by other tasks of the "
-                "pool: set it to 0, or "
-                'training.advantage_baseline to "group" or "leave_one_out", and let no tasks be '
-                "drawn for a step"
+                'pool: set it to 0, or training.advantage_baseline to "group" or "leave_one_out", '
+                "and let no tasks be drawn for a step"
             )
         if self.rollouts.ahead and (self.rollouts.refill or training.engine_correction == "none"):
             raise ValueError(
@@ -255,7 +250,11 @@ def _resolved(values: JsonObject) -> JsonObject:
     if not name or name not in get_args(Config.model_fields["preset"].annotation):
         return values
     own = _merged({"operation": {"endpoints": []}}, values)
-    return _merged(preset(name), own)  # type: ignore[no-any-return]
+    base = preset(name)
+    match own:
+        case {"pipeline": {"author": "procedural"}}:
+            del base["pipeline"]  # what it says is of a model, or the default
+    return _merged(base, own)  # type: ignore[no-any-return]
 
 
 def _merged(base: Any, own: Any) -> Any:

@@ -297,6 +297,11 @@ class PoolRules(Section):
 class PipelineSettings(Section):
     """The five stages (004 §3.3, Appendices D–G) and their switches."""
 
+    needs = tuple(
+        (key, 'author = "llm"')
+        for key in ("recipes", "high_level", "calls", "answer_tries", "fallback_prompt")
+    )
+
     # who writes: rules (procedural) or the models of operation.endpoints (llm)
     author: Literal["procedural", "llm"] = "procedural"
     # author=llm: plans and worlds of the environment's own recipes; false: of tools alone

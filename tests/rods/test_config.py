@@ -225,6 +225,30 @@ def test_a_preset_sets_what_the_file_leaves_out_and_the_file_wins():
     )
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("recipes", False),
+        ("high_level", True),
+        ("calls", "per_turn"),
+        ("answer_tries", 2),
+        ("fallback_prompt", False),
+    ],
+)
+def test_what_changes_nothing_without_a_model_is_refused(key: str, value: Any) -> None:
+    told = rf'pipeline: {key} changes nothing without `author = "llm"`'
+    for preset_name in ("", PAPER):
+        values = {"preset": preset_name, "policy": {"kind": "simulated"}}
+        with pytest.raises(UserError, match=told):
+            own = {"author": "procedural", key: value}
+            parse_config({**values, "pipeline": own}, where="x")
+        own = {"author": "llm", key: value}
+        assert getattr(parse_config({**values, "pipeline": own}, where="x").pipeline, key) == value
+        # what a preset says of a model is nothing that its user has said
+        own = {"author": "procedural"}
+        assert parse_config({**values, "pipeline": own}, where="x").pipeline.calls == "batched"
+
+
 def test_a_preset_holds_for_every_endpoint_that_the_file_names():
     endpoints = [ENDPOINT, ENDPOINT | {"name": "second", "structured": True}]
     values = {

@@ -421,3 +421,24 @@ def test_a_worker_asks_the_judge_that_is_named(tmp_path: Path) -> None:
     worker = AttemptWorker(run.path, run.config, SimilarityIndex())
     judged = worker.made(GateCheck(sound(1)[0], NO_CALLS, GATES, JUDGE))
     assert not any(judged.reasons.values()) and judged.task.provenance["results"]
+
+
+@pytest.mark.needs("harbor")
+def test_a_folder_is_refused_and_what_our_own_of_harbor_s_form_hold_is_judged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from rods.family.harbor.task_folders import write
+
+    tasks = desk_tasks(5, 3, 0)
+    folder = tmp_path / "exported"
+    write(tasks, folder)
+    assert rods(["admit", "desk", str(folder)]) == EXIT_USER
+    assert "cat FOLDER/*/tests/task.json" in capsys.readouterr().err
+    theirs = tmp_path / "theirs.jsonl"
+    parts = sorted(folder.glob("*/tests/task.json"))
+    theirs.write_bytes(b"".join(part.read_bytes() for part in parts))
+    assert rods(["admit", "desk", str(theirs)]) in (EXIT_OK, EXIT_FAILED)
+    lines = (tmp_path / "theirs.verdicts.jsonl").read_text().splitlines()
+    verdicts = [json.loads(line) for line in lines]
+    assert {one["task"] for one in verdicts} == {task.id for task in tasks}
+    assert not any(one["fault"] for one in verdicts)
