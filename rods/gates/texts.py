@@ -123,8 +123,8 @@ def unasked(environment: Environment, task: Task, results: Results) -> Reasons:
     for turn, calls in enumerate(task.calls):
         text = asked(task, turn)
         asking = " ".join(MEANT[word.casefold()] for word in ASKS.findall(text))
-        words = stems(f"{text} {asking}")
-        scores = book.asks(words, [call.name for call in calls])
+        said = stems(f"{text} {asking}")
+        scores = book.asks(said, [call.name for call in calls])
         request = Text.of(text)
         for index, call in enumerate(calls):
             words = named.get(call.name, ("",))
