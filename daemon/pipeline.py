@@ -400,8 +400,14 @@ class _Staged(_Writing[Task, StagedAuthor]):
                 rejected.ends = False
                 self._record(rejected)
                 defect = rejected.wordings[0]
-                if not draft.turns[turn := defect.turn or 0]:  # it says what the next turn does
-                    defect = replace(defect, turn=turn + 1)
+                turn = defect.turn or 0
+                if type == "miss_param" and not (draft.turns[turn] and draft.turns[turn - 1]):
+                    # its texts are made anew with the form: no rewording sees them
+                    assignment = replace(assignment, objection=defect.reason)
+                    continue
+                if not draft.turns[turn]:  # it says what the next turn does
+                    reason = f"{defect.reason} (in turn {turn + 2}, as the turns are numbered here)"
+                    defect = replace(defect, turn=turn + 1, reason=reason)
                 reworded = self.author.reword(assignment, draft, texts, defect)
                 texts = await self._in_stage("rewrite", reworded, draft)
 

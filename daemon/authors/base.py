@@ -48,7 +48,8 @@ class Assignment(Generic[V]):
     functions; both stay empty in blind retry. `limits` are what the gates hold a variant to; `same`
     says that it is to use the functions that its seed does, and not others, `narrative` that a
     story is to tie its turns together. `profile` is that of the root's ground-truth calls, with
-    the type to write. `plan_number` counts the plans of this attempt."""
+    the type to write. `plan_number` counts the plans of this attempt. `objection` is what was
+    found wrong with the texts that its last form has put in place of one turn's."""
 
     pick: str
     index: int
@@ -66,6 +67,7 @@ class Assignment(Generic[V]):
     profile: Profile = NO_CALLS
     plan_number: int = 0
     draft: Draft | None = None  # what is to be said, if it is settled
+    objection: str = ""
 
     def __str__(self) -> str:
         return f"{self.pick}/{self.index}/{self.attempt}"

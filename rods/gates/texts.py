@@ -100,6 +100,13 @@ ENOUGH = 0.8
 LITTLE = 0.05
 
 
+# what a question is about: "When is the seminar?" asks for its hour
+ASKS = re.compile(
+    r"\b(when|where|who)(?=['’]s\b| (?:is|are|was|were|does|do|will)\b)", re.IGNORECASE
+)
+MEANT = {"when": "date hour time", "where": "place location folder room", "who": "name person"}
+
+
 def requests(environment: Environment, task: Task, results: Results) -> Reasons:
     """Calls that nobody asks for, requests that no call serves, and lists that may be read in two
     ways. `results` are those of the ground truth."""
@@ -115,7 +122,9 @@ def unasked(environment: Environment, task: Task, results: Results) -> Reasons:
     outputs: list[Output] = []
     for turn, calls in enumerate(task.calls):
         text = asked(task, turn)
-        scores = book.asks(stems(text), [call.name for call in calls])
+        asking = " ".join(MEANT[word.casefold()] for word in ASKS.findall(text))
+        said = stems(f"{text} {asking}")
+        scores = book.asks(said, [call.name for call in calls])
         request = Text.of(text)
         for index, call in enumerate(calls):
             words = named.get(call.name, ("",))

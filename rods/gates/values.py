@@ -193,6 +193,8 @@ CHOOSES = re.compile(
 NAME = re.compile(r"(?!None$).{1,40}")
 AS_WELL = "fits the words as well"  # certain where nothing chooses and the other was met before
 NEAR = 3  # words after an article among which its noun stands
+NAMES = re.compile(r"\b(?:the|that|this|my|our|your) (new )?(\w+)(?! \d)")
+NEWLY = re.compile(r"[^.!?]{0,25}\bjust\b")  # behind what has come about: "that I've just made"
 
 
 @frozen
@@ -424,6 +426,24 @@ def outlives(value: Any, rival: Any, met: Sequence[Mention]) -> bool:
     return not is_small(value) and last[key_of(value)] > last.get(key_of(rival), -1)
 
 
+def singled(
+    text: str, value: Any, wanted: Set[Any], argument: str, met: Sequence[Mention], known: Set[Any]
+) -> bool:
+    """Whether `text` names `value` by a kind of which the conversation has no other one: "the copy
+    of the script", where only one call made a copy, whatever the argument is called; and "my new
+    card" or "the card I've just registered", where the others are `known` from the start."""
+    own = {one.name for one in met if key_of(one.value) in wanted}
+    for phrase in NAMES.finditer(text):
+        noun = stem(phrase[2])
+        if names := {name for name in own if noun in nouns_of([name])}:
+            alike = {key_of(one.value) for one in met if one.name in names} - wanted
+            lone = not alike and noun not in nouns_of([argument])
+            newly = phrase[1] or NEWLY.match(text, phrase.end())
+            if lone or (newly and alike <= known and key_of(value) not in known):
+                return True
+    return False
+
+
 def referents(environment: Environment, task: Task, results: Results) -> Reasons:
     """The arguments that their turn does not determine; empty when there are none. `results`: of
     the ground truth."""
@@ -433,6 +453,7 @@ def referents(environment: Environment, task: Task, results: Results) -> Reasons
     reasons = Reasons()
     met = list[Mention]()
     keys = keys_of(task.state)
+    known = keys_in(task.state or {}, keys=True)
     named = set[str]()
     for turn, calls in enumerate(task.calls):
         request = Text.of(asked(task, turn))
@@ -460,6 +481,8 @@ def referents(environment: Environment, task: Task, results: Results) -> Reasons
                     if request.covers(value) or (
                         isinstance(value, str) and len(list(stems(value))) >= LONG
                     ):
+                        continue
+                    if singled(request.folded, value, wanted, name, met, known):
                         continue
                     meant = referent(name, value, wanted, met, keys, noun_of(parameter))
                     if meant is not None and (

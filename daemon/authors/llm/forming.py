@@ -358,7 +358,12 @@ async def _missing_value(context: Context, partial: PartialTask) -> Gap:
         fields = partial.fields("\n".join(lines), context.asker.roles.adversarial.results)
         used = [partial.turn + 1]
         fields["functions"] = showing.functions(environment.tools(), partial.draft, used)
-        fields["choosing"] = CHOOSING if len(choices) > 1 else ""
+        objection = partial.assignment.objection
+        fields["choosing"] = (CHOOSING if len(choices) > 1 else "") + (
+            f"Texts written before could not be used, so do better: {objection}\n\n"
+            if objection
+            else ""
+        )
         form = AnswerForm(
             {
                 "choice": {"type": "integer", "minimum": 1, "maximum": len(choices)},

@@ -13,7 +13,7 @@ from contextlib import suppress
 from functools import reduce
 from typing import Any
 
-from rods.analysis.containment import Text, is_small, key_of, values_in
+from rods.analysis.containment import Text, is_small, key_of, keys_in, values_in
 from rods.analysis.flows import Output
 from rods.analysis.schemas import limits
 from rods.asking import AnswerForm, Unreadable, one_of
@@ -37,6 +37,7 @@ from rods.gates.values import (
     outlives,
     referent,
     referents,
+    singled,
 )
 from rods.prompts import load
 from rods.tasks import Task
@@ -351,16 +352,18 @@ def _said_before(tools: Tools, draft: Draft, turn: int) -> set[bytes]:
     return {canonical(value.value) for each in values for value in each}
 
 
-def references(tools: Tools, draft: Draft, turn: int) -> tuple[list[str], list[str]]:
+def references(tools: Tools, draft: Draft, turn: int) -> tuple[list[str], list[str], list[str]]:
     """How the words of `turn` may refer to what was met before and its calls take up, each once,
-    and what needs words of their own, for which no hint would be English; nothing of what is looked
-    up in this very turn and stands alone, or has to be said."""
+    what needs words of their own, for which no hint would be English, and what is simply named
+    again; nothing of what is looked up in this very turn and stands alone, or has to be said."""
     user_says = {canonical(value.value) for value in user_values(tools, draft.turns[turn])}
     said = _said_before(tools, draft, turn)
     met = list[Mention]()
     words = dict[str, None]()
     free = dict[str, None]()
+    named = dict[str, None]()
     keys = keys_of(draft.state)
+    known = keys_in(draft.state, keys=True)
     for number, calls in enumerate(draft.turns[: turn + 1]):
         for bound in calls:
             parameters = tools[bound.call.name].by_name
@@ -377,12 +380,16 @@ def references(tools: Tools, draft: Draft, turn: int) -> tuple[list[str], list[s
                     meant = referent(argument, value, wanted, met, keys, noun)
                     if meant is None or (meant.latest == turn and meant.rival is None):
                         continue
-                    # what the user called it by, where nothing else tells it from others
+                    # what the user called it by, where nothing else tells it from others: not the
+                    # holder whom all cards have
                     own = [
                         leaf
                         for leaf in meant.telling.values()
-                        if canonical(leaf) in said and CALLED.fullmatch(str(leaf))
+                        if canonical(leaf) in said
+                        and CALLED.fullmatch(str(leaf))
+                        and (key_of(value) in known or key_of(leaf) not in known)
                     ]
+                    new = f"the new {meant.kind}"
                     rival = None if outlives(value, meant.rival, met) else meant.rival
                     names = {mention.name for mention in meant.own}
                     others = [
@@ -396,16 +403,18 @@ def references(tools: Tools, draft: Draft, turn: int) -> tuple[list[str], list[s
                     if rival is None and (meant.amount or (apt and not alike)):
                         words[f"that {meant.kind}"] = None
                     elif flow.origin is None and CALLED.fullmatch(str(value)):
-                        free[value] = None
+                        named[value] = None
                     elif own:
                         free[f"{own[0]} ({meant.kind})"] = None
+                    elif singled(new, value, wanted, argument, met, known):
+                        words[new] = None
                     elif rival is None:
                         free[f"{value} ({meant.own[-1].name})"] = None
                     else:
                         free[meant.words or f"{value}, not {rival}"] = None
             met += mentions(number, bound.call, bound.result)
             keys |= keys_of(value_of(bound.result))
-    return list(words), list(free)
+    return list(words), list(free), list(named)
 
 
 def with_values(context: Context, short: Draft, draft: Draft, turn: int) -> str:
@@ -422,10 +431,10 @@ def with_values(context: Context, short: Draft, draft: Draft, turn: int) -> str:
     said = user_values(tools, calls)
     again = [value for value in said if not value.slot.thing and canonical(value.value) in before]
     said = [value for value in said if value not in again]
-    pointed, free = references(tools, draft, turn)
+    pointed, free, renamed = references(tools, draft, turn)
     lists = {
         "must say": [*(_told(value) for value in said if not value.coded), *words] or [NOTHING],
-        "say again, or refer to": map(_told, again),
+        "say again, or refer to": [*map(_told, again), *map(showing.compact, renamed)],
         "never say": map(showing.compact, looked_up(calls)),
         "refer to": map(showing.compact, pointed),
         "in words of your own": [

@@ -42,6 +42,22 @@ COOL_TOO = Call("adjustClimateControl", {"temperature": 20, "fanSpeed": 30})
 
 
 @pytest.mark.parametrize(
+    ("text", "asked"),
+    [
+        ("I'm helping to prepare the workshop. When is it?", True),
+        ("When's the workshop?", True),
+        ("The workshop will be fun.", False),
+        ("The workshop will be fun when you are there.", False),
+    ],
+)
+def test_a_question_word_asks_for_what_it_is_about(text: str, asked: bool) -> None:
+    event = {"title": "workshop", "day": "monday", "hour": 9, "room": "", "guests": []}
+    state = {"today": "monday", "calendar": {"events": {"e14": event}, "next": 24}}
+    told = _told("desk", ((Call("find_event", {"title": "workshop"}),),), state, (text,))
+    assert any("nobody asks for" in why for *_, why in told) is not asked
+
+
+@pytest.mark.parametrize(
     ("calls", "refused"),
     [
         (((FUEL,), (FUEL,)), [(1, 0)]),

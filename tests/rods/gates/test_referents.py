@@ -29,7 +29,16 @@ from rods.faults import verdict_of_gate
 from rods.gates import check
 from rods.gates.ground_truth import run
 from rods.gates.similarity import SimilarityIndex
-from rods.gates.values import CHOOSES, mentions, noun_of, nouns_of, outlives, referent, referents
+from rods.gates.values import (
+    CHOOSES,
+    mentions,
+    noun_of,
+    nouns_of,
+    outlives,
+    referent,
+    referents,
+    singled,
+)
 from tests.daemon.authors.catalogue_free import airline_environment as airline
 
 FIND = Call("find_flights", {"origin": "Oslo"})
@@ -368,6 +377,49 @@ def test_two_of_equal_standing_are_certain_and_other_words_a_doubt() -> None:
     new = ("Move booking 537 to the new flight.", (REBOOK,))  # a reader may know
     assert doubts(("Show me RA101 and RA118.", (SEE, OTHER)), new) == [True]
     assert doubts(ASKED, ("Take points off a loyalty account.", (REDEEM,))) == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("text", "copies", "clear"),
+    [
+        ("Replace the text in the copy of the script.", 1, True),
+        ("Replace the text in the copy that you just made.", 1, True),
+        ("Replace the text in the copy of the script.", 2, False),
+        ("Replace the text of the file.", 1, False),
+    ],
+)
+def test_what_one_call_alone_made_goes_by_its_kind_and_a_complement_names_nothing(
+    text: str, copies: int, clear: bool
+) -> None:
+    names = ["summary", "outline"][:copies]
+    met = [
+        mention
+        for name in reversed(names)
+        for mention in mentions(0, Call("cp", {"file": "script", "copy": name}), Result("", "ok"))
+    ]
+    met += mentions(0, Call("write", {"file": "summary"}), Result("", "ok"))
+    folded = Text.of(text).folded
+    assert singled(folded, "summary", {"summary"}, "file", met, {"script"}) == clear
+
+
+@pytest.mark.parametrize(
+    ("text", "before", "clear"),
+    [
+        ("Pay for it with my new card.", {"visa_1"}, True),
+        ("Pay for it with the card I've just registered.", {"visa_1"}, True),
+        ("Pay for it with the card.", {"visa_1"}, False),
+        ("Pay for it with my new card.", set(), False),  # both are new
+        ("Pay for it with my new card.", {"visa_1", "7749"}, False),  # none is
+    ],
+)
+def test_the_new_one_is_the_only_one_that_the_conversation_made(
+    text: str, before: set[Any], clear: bool
+) -> None:
+    met = mentions(0, Call("register", {"holder": "Tamara"}), Result("", {"card_id": "7749"}))
+    met += mentions(1, Call("bookings", {}), Result("", {"card_id": "visa_1"}))
+    folded = Text.of(text).folded
+    known = set(map(key_of, before))
+    assert singled(folded, "7749", {key_of("7749")}, "card_id", met, known) == clear
 
 
 def test_nobody_has_to_speak_of_a_credential() -> None:

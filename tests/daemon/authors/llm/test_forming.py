@@ -7,20 +7,25 @@ import asyncio
 import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from bench.fixtures.llm_stub import Stub
 from rods.analysis.containment import Text
 from rods.analysis.flows import Flow
+from rods.asking import Question
 from rods.calls import Call
 from rods.composing import task_types
 from rods.composing.catalogue import catalogue_for
 from rods.composing.records import BoundCall, ComposeError, Draft, Plan, PlannedTurn
 from rods.config import Gates
+from rods.daemon.authors.base import Judgement
 from rods.daemon.authors.llm import forming
+from rods.daemon.authors.llm.questions import Asker
 from rods.environments.base import Result
 from rods.errors import UserError
+from rods.faults import Defect
 from rods.tasks import RETURN_SENTENCE, TASK_TYPES, Task, TaskType
 from rods.worlds.bfcl import wheel
 from rods.worlds.bfcl.tasks import tasks as bfcl_tasks
@@ -280,6 +285,36 @@ async def test_words_that_the_one_judge_objects_to_are_mended_in_the_turn_that_s
     assert it.bench.failures()[0] == ("adversarial", "judge_rejected")
     ((_, draft, _, defect),) = author.arguments("reword")
     assert draft.turns[defect.turn] and not draft.turns[defect.turn - 1]
+    assert f"in turn {defect.turn + 1}, as the turns are numbered here" in defect.reason
+
+
+@pytest.mark.parametrize("later_turn", [0, 1])
+async def test_what_is_wrong_with_a_vague_request_or_its_answer_is_told_to_whoever_leaves_it_open(
+    stub: Stub, later_turn: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged = list[int]()
+    told = list[str]()
+    ask = Asker.ask_keyed
+
+    async def watched(
+        self: Asker, rng: Any, question: Question[Any], *given: Any, **of: Any
+    ) -> Any:
+        told.extend([question.fields["choosing"]] if question.template == "miss_param" else [])
+        return await ask(self, rng, question, *given, **of)
+
+    monkeypatch.setattr(Asker, "ask_keyed", watched)
+
+    async def judge(given: Any, draft: Any, task: Task, *rest: Any, **doubts: Any) -> Judgement:
+        judged.append(task.calls.index(()) + later_turn)
+        if len(judged) > 1:
+            return Judgement("fine")
+        return Judgement("odd", (Defect("query_fixable", "a torn sentence", judged[0]),))
+
+    async with later(stub, of=seed("miss_param"), author="llm") as it:
+        variant = await it.bench.write(seed("miss_param"), listening(it.author, judge=judge))
+    assert isinstance(variant, Task) and len(judged) == 2
+    assert it.stages() == ["rewrite", "adversarial", "adversarial"]
+    assert ["a torn sentence" in each for each in told] == [False, True]
 
 
 @pytest.mark.parametrize("type", ["miss_func", "miss_param"])

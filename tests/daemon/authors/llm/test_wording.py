@@ -152,7 +152,7 @@ def test_a_thing_with_a_rival_is_referred_to_by_what_the_user_called_it() -> Non
     )
     plan = Plan((PlannedTurn((), ()), PlannedTurn((), ())))
     hints = references(load("desk").tools(), Draft(plan, state, turns), 1)
-    assert hints == ([], ["seminar (event)"]), "nobody says it so"
+    assert hints == ([], ["seminar (event)"], []), "nobody says it so"
 
 
 def test_who_is_met_as_a_sender_is_no_mail_box_and_an_event_beside_others_no_that_event() -> None:
@@ -189,7 +189,7 @@ def test_who_is_met_as_a_sender_is_no_mail_box_and_an_event_beside_others_no_tha
             bound("book_room", {"event": "e4", "room": "maple"}, {"event": Flow("result", (0, 2))}),
         ),
     )
-    hints, free = references(load("desk").tools(), Draft(plan, state, turns), 1)
+    hints, free, _ = references(load("desk").tools(), Draft(plan, state, turns), 1)
     assert hints == [] and free == ["box7 (sender)", "picnic (event)"]
 
 
@@ -217,14 +217,15 @@ def test_a_name_that_people_say_is_no_riddle_and_nothing_is_told_by_a_credential
         bound("add", {"card": "card_1234"}, user, holder="Hugo Ibarra", token="pass6145"),
     )
     earlier = Flow("earlier")
-    for value, hint in (
-        ("risks_checked.md", "risks_checked.md"),
-        ("card_9772", "Ines Sandoval (card)"),
+    held = {"card_1234": "Hugo Ibarra", "card_0365": "Ines Sandoval"}
+    for value, state, hints in (
+        ("risks_checked.md", {}, ([], [], ["risks_checked.md"])),
+        ("card_9772", {}, ([], ["Ines Sandoval (card)"], [])),
+        ("card_9772", held, (["the new card"], [], [])),  # her name is that of two
     ):
         again = replace(bound("open", None, earlier, file=value), slots={})
         plan = Plan((PlannedTurn((), ()), PlannedTurn((), ())))
-        words, free = references(tools, Draft(plan, {}, (first, (again,))), 1)
-        assert (words, free) == ([], [hint])
+        assert references(tools, Draft(plan, state, (first, (again,))), 1) == hints
 
 
 def test_what_an_earlier_turn_said_may_be_referred_to_and_no_number_is_what_a_thing_goes_by() -> (
