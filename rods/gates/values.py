@@ -482,7 +482,8 @@ def referents(environment: Environment, task: Task, results: Results) -> Reasons
                         isinstance(value, str) and len(list(stems(value))) >= LONG
                     ):
                         continue
-                    if singled(request.folded, value, wanted, name, met, known):
+                    others = () if understood else met  # rules know the words of rules
+                    if singled(request.folded, value, wanted, name, others, known):
                         continue
                     meant = referent(name, value, wanted, met, keys, noun_of(parameter))
                     if meant is not None and (
