@@ -229,6 +229,8 @@ class Session:
                     elicitation_callback=None if self.server.answers is None else self._answer,
                 ) as client:
                     await self._introduced(client)
+                    # jsonschema refuses right prices, and servers forget what they have announced
+                    client.session.validate_tool_result = _as_it_is  # type: ignore[method-assign]
                     self._client = client
                     standing.set_result(None)
                     await self._ended.wait()
@@ -321,6 +323,10 @@ class Session:
         if len(errors) > 2 * _SAID:
             errors = f"{errors[:_SAID]} … {errors[-_SAID:]}"
         return f": {errors}{hint}" if errors else ""
+
+
+async def _as_it_is(name: str, result: Any) -> None:
+    """Holds nothing against what a tool gives."""
 
 
 @cache

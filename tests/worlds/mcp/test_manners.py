@@ -232,6 +232,26 @@ serve([tool(name, {{"properties": {{"n": {{"type": "integer"}}}}}},
         assert (result.text, result.value) == (text, value)
 
 
+def test_what_a_server_gives_counts_whatever_its_own_schema_says(servers: Servers) -> None:
+    given = [
+        said("paid", structuredContent={"price": 19.99}),  # no multiple of 0.01, for jsonschema
+        said("paid", structuredContent={"price": "19.99"}),
+        said("paid", structuredContent={}),
+        said("paid"),
+    ]
+    program = f"""
+GIVEN = {given!r}
+price = {{"type": "number", "multipleOf": 0.01}}
+serve([tool("pay", {{"properties": {{"n": {{"type": "integer"}}}}}},
+            outputSchema={{"type": "object", "properties": {{"price": price}},
+                           "required": ["price"]}})],
+      lambda name, given: GIVEN[given["n"]])
+"""
+    world = servers(program).reset(None)
+    texts = [world.call(Call("pay", {"n": number})).text for number in range(len(given))]
+    assert texts == ['{"price":19.99}', '{"price":"19.99"}', "{}", "paid"]
+
+
 def test_a_step_whose_answer_cannot_be_read_is_in_no_world(servers: Servers) -> None:
     program = f"""
 ACTED = {[raw for _, raw, _ in ACTED]!r}
