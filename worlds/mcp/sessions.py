@@ -230,7 +230,7 @@ class Session:
                 ) as client:
                     await self._introduced(client)
                     # jsonschema refuses right prices, and servers forget what they have announced
-                    client.session.validate_tool_result = _as_it_is  # type: ignore[method-assign]
+                    client.session.validate_tool_result = _as_it_is
                     self._client = client
                     standing.set_result(None)
                     await self._ended.wait()
