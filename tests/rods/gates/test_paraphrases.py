@@ -27,7 +27,7 @@ from rods.worlds import desk
 LISTS = Path(__file__).parent / "paraphrases"
 WORLDS = ("bfcl", "desk", "library", "airline")
 # questions for the judge about good words, bad ones that gates alone stop, questions about bad ones
-COUNTED = {"bfcl": (14, 15, 6), "desk": (30, 20, 8), "library": (17, 19, 9), "airline": (10, 14, 4)}
+COUNTED = {"bfcl": (14, 15, 6), "desk": (24, 20, 6), "library": (17, 19, 9), "airline": (10, 14, 4)}
 
 Found = tuple[Environment, dict[str, Task]]
 
@@ -42,18 +42,15 @@ def found(
         if world == "bfcl":
             given: list[Task] = request.getfixturevalue("tasks")
             return request.getfixturevalue("bfcl"), {task.id: task for task in given}
-        if world == "desk":
-            made = [task for task in desk.generate(20261129, 60, 0) if isinstance(task, Task)]
-            return Environments().load("desk"), {task.id: task for task in made}
         records = [record for record in lines("tasks") if record.pop("world") == world]
         if world == "library":
             monkeypatch.chdir(tmp_path)
             template = Path(pytest.importorskip("rods.family.new_world").__file__).parent
             shutil.copytree(template / "template", tmp_path, dirs_exist_ok=True)
-        name = records[0]["environment"]["name"]
-        return Environments().load(name), {
-            record["id"]: Task.from_json(record) for record in records
-        }
+        made = desk.generate(20261129, 60, 0) if world == "desk" else []
+        tasks = [task for task in made if isinstance(task, Task)]  # in the words of today
+        tasks += [Task.from_json(record) for record in records]
+        return Environments().load(tasks[0].environment.name), {task.id: task for task in tasks}
 
     return of
 

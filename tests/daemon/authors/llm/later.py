@@ -44,7 +44,7 @@ async def later(
 ) -> AsyncIterator[Later]:
     """An author against the stub with one habit of `later_roles`, for the seed `of` (desk's base
     one where none is given). One attempt, unless `pipeline` says more."""
-    config: Config = settings(pipeline={"attempts": 1, **pipeline})
+    config: Config = settings(pipeline={"author": "llm", "attempts": 1, **pipeline})
     stub.use(playing(f"tests.daemon.authors.llm.later_roles:{habit}"))
     calls: list[Usage] = []
     async with asker_at(stub, calls=calls, structured=structured) as asker:
