@@ -193,7 +193,7 @@ def open_training(
     where another trainer owns the run, or where its steps are refilled.
     """
     run = open_run(folder, config)
-    logs.offer("trainer", run.config.operation.log_level)
+    logs.offer(run.config.operation.log_level)
     check_unrefilled(run)
     request = StopRequest()
     main = threading.current_thread() is threading.main_thread()

@@ -135,10 +135,7 @@ class Pipeline:
             same=self.config.pipeline.functions == "same",
             narrative=self.config.pipeline.narrative,
         )
-        outcome: V | str = await writing(self, kind, configured, author, environment, reject).run(
-            admit
-        )
-        return outcome
+        return await writing(self, kind, configured, author, environment, reject).run(admit)
 
     async def attempt(
         self, assignment: StagedAssignment, asking: Asking, environment: Environment

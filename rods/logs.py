@@ -59,13 +59,13 @@ def configure(
     )
 
 
-def offer(process: str, level: str) -> None:
-    """As `configure` without a file, unless the program has configured structlog: what a library
-    says does not belong on the standard output of who uses it."""
+def offer(level: str) -> None:
+    """As `configure` of a trainer without a file, unless the program has configured structlog: what
+    a library says does not belong on the standard output of who uses it."""
     import structlog
 
     if not structlog.is_configured():
-        configure(process, level)
+        configure("trainer", level)
 
 
 class Logger:

@@ -211,8 +211,12 @@ class Chat:
         self, messages: Sequence[JsonMapping], tools: Sequence[Any] = (), *, opening: bool
     ) -> str:
         """What the template makes of `messages` as it is given them. Raises Unrendered."""
-        shown = [_in_blocks(message) for message in messages] if self._blocks else messages
-        return self._rendered(shown, tools, opening)
+        if self._blocks:
+            messages = [
+                {**message, "content": [{"type": "text", "text": message["content"]}]}
+                for message in messages
+            ]
+        return self._rendered(messages, tools, opening)
 
     def _rendered(
         self, messages: Sequence[JsonMapping], tools: Sequence[Any], opening: bool
@@ -287,10 +291,6 @@ class Chat:
     def _continued(self, messages: tuple[Message, ...]) -> tuple[list[int], str]:
         text, closing = self.continued(messages)
         return self.tokens(text), closing
-
-
-def _in_blocks(message: JsonMapping) -> JsonObject:
-    return {**message, "content": [{"type": "text", "text": message["content"]}]}
 
 
 def _generation_ends(folder: Path) -> set[int]:

@@ -114,7 +114,7 @@ class KeptTail(Tail):
         self,
         snapshots: Snapshots,
         restore: Callable[[Any, frozenset[str]], bool] | None,
-        snapshot: Callable[[], Any] | None = None,
+        snapshot: Callable[[], Any] | None,
         *,
         strict: bool = False,
     ) -> None:

@@ -76,7 +76,7 @@ def last_of(log: Path, but: Path | None = None) -> Record | None:
     return next((record for part in parts if (record := last_record(part)[0]) is not None), None)
 
 
-def records_with(log: Path, mark: bytes, skip: Container[str] = frozenset()) -> Iterator[Record]:
+def records_with(log: Path, mark: bytes, skip: Container[str]) -> Iterator[Record]:
     """The records of a log, but for the parts named in `skip`, whose lines hold `mark`; found
     without parsing the rest."""
     for part in segments(log):

@@ -12,7 +12,6 @@ cannot do it reports as a `ComposeError` of one of the types of 004 Appendix E; 
 choice is keyed by the assignment."""
 
 import asyncio
-import copyreg
 import json
 import random
 from abc import ABC, abstractmethod
@@ -23,7 +22,7 @@ from typing import Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
 from rods.analysis.profile import Profile
 from rods.canonical import JsonMapping, JsonObject, Texts, frozen, keyed_random
-from rods.composing.records import BoundCall, ComposeError, Draft, Plan
+from rods.composing.records import BoundCall, ComposeError, Draft, Picklable, Plan
 from rods.config import Gates
 from rods.daemon.authors.state_shapes import State
 from rods.environments.base import Environment, Results
@@ -242,7 +241,7 @@ class FormedTask:
     reason: str = "not judged"  # the judge's
 
 
-class Rejection(Exception):
+class Rejection(Picklable):
     """A failed candidate, which ends an attempt: it is at fault, not the machinery. rejected.jsonl
     keeps stage, error, evidence, attempt and `raw`, what had been written so far. `cause` is the
     structured error that the next attempt may learn from, where this one `ends` an attempt or a
@@ -267,10 +266,6 @@ class Rejection(Exception):
         self.cause = cause
         self.wordings = tuple(wordings)
         self.ends = True  # False: a turn of the candidate is said anew
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        make = copyreg.__newobj__  # type: ignore[attr-defined]
-        return make, (type(self), *self.args), self.__dict__
 
     @staticmethod
     def by(stage: StageName, error: ComposeError, raw: JsonMapping) -> "Rejection":

@@ -18,6 +18,7 @@ _TABLES = module_table(__file__)
 GIVEN = frozenset(_TABLES["given"])
 _PERSONS = re.compile(rf"(?i)(?:^|_)(?:{'|'.join(_TABLES['persons'])})(?:_?names?|s)?$")
 _TITLED = re.compile(rf"\b(?:{'|'.join(_TABLES['titles'])})\.? +((?:[A-Z][\w'’-]+ ?){{1,2}})")
+_LIKE_A_NAME = re.compile(r"[^\d@/:;!?()\[\]{}=<>\n]+")
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 _NAMED = re.compile(
     rf"\b({'|'.join(name.title() for name in sorted(GIVEN))})\b((?: [A-Z][\w'’-]+)*)"
@@ -112,9 +113,12 @@ class Pseudonyms:
             numbers.append(bare)
         for digits in filter(None, map(_digits, numbers)):
             if digits not in self._phones:
-                self._phones[digits] = _other_digits(digits, len(self._phones))
+                # as many digits, which begin as numbers do that are never given out
+                number = len(self._phones)
+                other = f"555{number:0{max(1, len(digits) - 3)}}"
+                self._phones[digits] = other[: len(digits)].rjust(len(digits), "0")
         words = _WORD.findall(bare)
-        if _PERSONS.search(key) and 0 < len(words) <= _FULL_NAME and _is_name(bare):
+        if _PERSONS.search(key) and 0 < len(words) <= _FULL_NAME and _LIKE_A_NAME.fullmatch(bare):
             self._add(words)
         for match in _TITLED.finditer(bare):
             self._add(match[1].split())
@@ -152,14 +156,5 @@ def _texts(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
         yield key, value
 
 
-def _is_name(text: str) -> bool:
-    return re.fullmatch(r"[^\d@/:;!?()\[\]{}=<>\n]+", text) is not None
-
-
 def _digits(text: str) -> str:
     return re.sub(r"\D", "", text)
-
-
-def _other_digits(digits: str, number: int) -> str:
-    """As many digits, which begin as numbers do that are never given out, and end in `number`."""
-    return f"555{number:0{max(1, len(digits) - 3)}}"[: len(digits)].rjust(len(digits), "0")

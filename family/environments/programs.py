@@ -106,12 +106,9 @@ class WorldProgram:
 
     def _parts(self) -> dict[str, str]:
         held = (f"\n\nWORLD.rules({RULES})\n",) if f"def {RULES}(" in self.state else ()
-        parts = {STATE_PART: assemble(_about(self.plan.topic), self.state, held)}
+        # the topic, in the first line of the file
+        about = re.sub(r'["\\]', "'", self.plan.topic)[:200].rstrip(".")
+        parts = {STATE_PART: assemble(about, self.state, held)}
         for spec in self.plan.tools if self.tools else ():
             parts[spec.name] = tool(spec.group, spec.reads, self.tools[spec.name])
         return parts | {name: check(code) for name, code in self.checks.items()}
-
-
-def _about(topic: str) -> str:
-    """A topic in the first line of a file."""
-    return re.sub(r'["\\]', "'", topic)[:200].rstrip(".")

@@ -128,11 +128,15 @@ def boundary(follower: Follower, query: Query) -> JsonObject:
         active = follower.active_at(step)
         rows = follower.last_rows(follower.groups, step)[active]
         zones = follower.config.zones
+        dots = follower.groups.values(rows[rows >= 0], "task", "mean", "variance", "zone", "step")
         return {
             "step": step,
             "last": last,
             "active": len(active),
-            "dots": _dots(follower, rows[rows >= 0]),
+            "dots": [  # whether a variant is the last but one; NaN becomes null
+                [follower.ids[task], mean, variance, ZONES[zone], task >= follower.originals, at]
+                for task, mean, variance, zone, at in dots
+            ],
             "bounds": [zones.boundary_low, zones.boundary_high],
         }
 
@@ -184,15 +188,6 @@ def models(follower: Follower, query: Query) -> JsonObject:
 def logs(follower: Follower, query: Query) -> JsonObject:
     """The latest events of both processes (logs/*.jsonl), among which the page chooses."""
     return {"events": Events(follower.path).poll()[-EVENTS:]}
-
-
-def _dots(follower: Follower, rows: Any) -> list[list[Any]]:
-    """Task, mean, variance, zone, whether a variant, and step, of rows of groups."""
-    dots = follower.groups.values(rows, "task", "mean", "variance", "zone", "step")
-    return [  # NaN becomes null
-        [follower.ids[task], mean, variance, ZONES[zone], task >= follower.originals, step]
-        for task, mean, variance, zone, step in dots
-    ]
 
 
 def _start(follower: Follower, query: Query) -> tuple[int, bool]:

@@ -37,7 +37,7 @@ class LearningInterface(Identity):
     """The interface of a stage whose `interface` is seal-active or seal-full, with the components
     that are `shown` of those that may come and go; the others of the stage are always there."""
 
-    def __init__(self, stage: SealStage, dialect: str, visible: Collection[Component] = ()) -> None:
+    def __init__(self, stage: SealStage, dialect: str, visible: Collection[Component]) -> None:
         self.brief = dialect in TERSE
         self.form = section(f"form_{dialect}")
         evolving = stage.evolving

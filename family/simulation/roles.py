@@ -2,7 +2,7 @@
 form of its answer and what is made of it. Each role reads what equations 3, 7, 8 and 10 say,
 or less (§4.2: `information`), and what it may not read stands nowhere in its question."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -267,7 +267,8 @@ def _briefed(
         "persona": {"manner": task.manner},
         "expected": {"expected": "\n".join(line(call.as_json()) for call in task.calls)},
     }
-    fields = {"tools": _documents(tools), "conversation": past.conversation()}
+    documents = "\n".join(line(tool.schema()) for tool in tools)
+    fields = {"tools": documents, "conversation": past.conversation()}
     for name in INFORMATION[role]:
         fields |= every[name] if name in sections else dict.fromkeys(every[name], "")
     return fields, sections
@@ -354,7 +355,3 @@ def arguments_schema(tool: Tool) -> JsonObject:
     """The JSON Schema of a call's arguments, with the bounds that are checked but not shown."""
     optional = frozenset(parameter.name for parameter in tool.parameters if not parameter.required)
     return obj({parameter.name: limits(parameter) for parameter in tool.parameters}, optional)
-
-
-def _documents(tools: Iterable[Tool]) -> str:
-    return "\n".join(line(tool.schema()) for tool in tools)

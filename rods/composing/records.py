@@ -13,7 +13,15 @@ from rods.environments.base import Result
 from rods.faults import ErrorType
 
 
-class ComposeError(Exception):
+class Picklable(Exception):
+    """An exception that another process gets with all of its fields."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        make = copyreg.__newobj__  # type: ignore[attr-defined]
+        return make, (type(self), *self.args), self.__dict__
+
+
+class ComposeError(Picklable):
     """A step of composing failed. `function` and `turn` (from 0) say where, `functions` all that
     took part; `detail` is the evidence; `call` is the call that failed, `domain` the domain in
     which there was nothing to choose: what a repair starts from; `before` are the calls that ran
@@ -42,10 +50,6 @@ class ComposeError(Exception):
         self.domain = domain
         self.said = said
         self.before = tuple(before)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        make = copyreg.__newobj__  # type: ignore[attr-defined]
-        return make, (type(self), *self.args), self.__dict__
 
     def as_json(self) -> JsonObject:
         content = {

@@ -6,7 +6,6 @@ form, plain text otherwise."""
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import orjson
 
@@ -65,7 +64,9 @@ class Tags:
         return "user", f"<tool_response>\nFormat error: {error}.\n</tool_response>"
 
     def write(self, calls: Sequence[Call]) -> str:
-        return f"<tool_call>\n{_tagless_json([call.as_json() for call in calls])}\n</tool_call>"
+        listed = orjson.dumps([call.as_json() for call in calls]).decode()
+        # no text can be mistaken for a tag: `<` stands only inside strings, and is escaped there
+        return "<tool_call>\n" + listed.replace("<", "\\u003c") + "\n</tool_call>"
 
     def _documents(self, tools: Sequence[Tool]) -> str:
         """The function documents, one JSON object a line."""
@@ -121,12 +122,6 @@ class Hermes(Tags):
 
     def answer(self, text: str) -> str:
         return text
-
-
-def _tagless_json(value: Any) -> str:
-    """JSON in which no text can be mistaken for a tag: `<` stands only inside strings, so it may be
-    escaped there."""
-    return orjson.dumps(value).decode().replace("<", "\\u003c")
 
 
 def _json_calls(text: str, place: str) -> Parsed:

@@ -56,13 +56,10 @@ class Environments(AbstractContextManager["Environments"]):
         where = f"environment {name!r}"
         makers = registry.environments()
         endings = sorted((ending for ending in makers if ending[0] in "/."), key=len, reverse=True)
-        confined = (
-            self.sandbox is not None and name in self.sandbox.environments
-        ) or addressed.address_of(name)
-        if (
-            not self._trust
-            and not confined
-            and (":" in name or name.endswith(tuple(registry.having("ending").values())))
+        named_there = self.sandbox is not None and name in self.sandbox.environments
+        has_address = addressed.address_of(name) is not None
+        if not (self._trust or named_there or has_address) and (
+            ":" in name or name.endswith(tuple(registry.having("ending").values()))
         ):
             raise UserError(
                 "these tasks have its code run, or a command that it names, with all rights of "
@@ -93,11 +90,11 @@ class Environments(AbstractContextManager["Environments"]):
                 where=where,
                 remedy=f"use {short} or your own 'package.module:factory', 'file.py:factory'{ways}",
             )
-        if addressed.address_of(name) is not None:
+        if has_address:
             return self._confine(
                 name, factory, addressed.text_of(addressed.source_of(name, self.folders))
             )
-        if self.sandbox is not None and name in self.sandbox.environments:
+        if named_there:
             return self._confine(name, factory)
         own: Environment = made_by(factory, Environment, where=where)
         return own

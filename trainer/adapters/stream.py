@@ -350,5 +350,5 @@ def open_stream(
     with this process as its trainer. `from_step`: the step of the checkpoint that the trainer has
     restored, where later ones are on record. Raises UserError, and RefusedError as `TaskStream`."""
     run = open_or_create(folder, config)
-    logs.offer("trainer", run.config.operation.log_level)
+    logs.offer(run.config.operation.log_level)
     return TaskStream(run, from_step)

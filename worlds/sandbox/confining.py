@@ -141,7 +141,7 @@ def left_to_seccomp() -> list[str]:
     ]
 
 
-def _restrict_files(readable: Iterable[str], writable: Iterable[str] = ()) -> None:
+def _restrict_files(readable: Iterable[str], writable: Iterable[str]) -> None:
     """Lays the restriction on this process, for good. Needs `no_new_privs`. Paths that do not exist
     are left out. Raises OSError when the kernel refuses."""
     version = landlock_version()

@@ -161,8 +161,7 @@ def state(state: Any, room: int) -> str:
 
 def state_schema(environment: Environment) -> JsonMapping:
     """The environment's JSON Schema of its state; empty where it has none."""
-    schema: JsonMapping = getattr(environment, "state_schema", {})
-    return schema
+    return getattr(environment, "state_schema", {})
 
 
 def purposes(tools: Iterable[Tool]) -> str:

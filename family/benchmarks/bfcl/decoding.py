@@ -31,7 +31,13 @@ def decode(step: Any, form: Form) -> list[str] | None:
     when it cannot be decoded, which ends the turn as an answer does; an empty list likewise. Never
     raises."""
     try:
-        return _native(step) if form == "native" else _prompt(step)
+        if form == "native":
+            return _native(step)
+        return [
+            _call_string(name, arguments)
+            for call in calls_in(step)
+            for name, arguments in call.items()
+        ]
     # Whatever goes wrong here, the benchmark's own decoder has raised as well, and its harness
     # takes that as an answer.
     except Exception:  # noqa: BLE001
@@ -87,12 +93,6 @@ def _native(step: Any) -> list[str]:
                 f"{name}({','.join(f'{key}={value!r}' for key, value in named.items())})"
             )
     return strings
-
-
-def _prompt(text: str) -> list[str]:
-    return [
-        _call_string(name, arguments) for call in calls_in(text) for name, arguments in call.items()
-    ]
 
 
 def calls_in(text: str) -> list[dict[str, dict[Any, Any]]]:

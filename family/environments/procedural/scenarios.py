@@ -414,7 +414,7 @@ def grow(
     random_seed: int,
     number: int,
     scenarios: int,
-    modes: Sequence[Mode] = ("told",),
+    modes: Sequence[Mode],
     split: Split = "train",
     sandbox: Sandbox = CONFINED,
     topics: Sequence[str] = (),

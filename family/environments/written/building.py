@@ -58,7 +58,7 @@ class Dropped(Exception):
     """A `world` or `scenario` (`what`) that is given up: for these `reasons`, names of controls as
     a rule, found in this (`details`)."""
 
-    def __init__(self, what: str, reasons: Sequence[str], details: Sequence[str] = ()) -> None:
+    def __init__(self, what: str, reasons: Sequence[str], details: Sequence[str]) -> None:
         super().__init__(f"{what}: {', '.join(reasons)}")
         self.what = what
         self.reasons = tuple(dict.fromkeys(reasons))
