@@ -48,7 +48,7 @@ def stub() -> Iterator[Stub]:
 
 def context(asker: Asker, calls: Any) -> Context:
     environment = load("desk")
-    settings = PipelineSettings(calls=calls)
+    settings = PipelineSettings(author="llm", calls=calls)
     return Context(environment, cast("Any", None), asker, settings, ThreadPoolExecutor(1))
 
 

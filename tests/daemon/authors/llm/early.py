@@ -50,7 +50,7 @@ async def early(
     """An author with one habit of `early_habits`, or of `early_roles`, or `module:function`."""
     module = "early_roles" if habit == "good" else "early_habits"
     stub.use(playing(habit if ":" in habit else f"tests.daemon.authors.llm.{module}:{habit}"))
-    config = settings(pipeline=pipeline)
+    config = settings(pipeline={"author": "llm", **pipeline})
     calls: list[Usage] = []
     async with asker_at(stub, calls=calls, structured=structured) as asker:
         asker.tries = tries

@@ -12,8 +12,8 @@ from tests.daemon.authors.llm import later_roles
 
 Fields = dict[str, Any]
 MARKS = {
-    "For each place of a turn": "planner",
-    "These values are still to be chosen": "parameters",
+    "For each place, in order": "planner",
+    "Still to be chosen, one a line": "parameters",
     "Turn it into the data of the new conversation": "initial_state",
     "one of its calls failed": "config_patch",
     "Write what the user says in each of these turns": "query",

@@ -215,7 +215,7 @@ async def test_what_is_certain_is_refused_before_any_judge(
     def refusing(*told: Any) -> list[Reason]:
         return [Reason("nobody asks for it", 0, 0, doubt=doubt)]
 
-    async with later(stub, author="llm") as it:
+    async with later(stub) as it:
         monkeypatch.setattr("rods.gates.requests", refusing)
         outcome = await it.bench.write(seed(), it.author)
     assert ("judge" in it.stages()) is doubt

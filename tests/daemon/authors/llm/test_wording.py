@@ -54,7 +54,7 @@ async def test_a_dropped_value_is_told_to_the_model_and_the_rewrite_repeated(stu
 
 async def test_what_a_call_finds_out_is_not_given_away(stub: Stub) -> None:
     root = seed("miss_func", 3)
-    async with later(stub, "telltale", of=root, author="llm") as it:
+    async with later(stub, "telltale", of=root) as it:
         variant = await it.bench.variant(root, it.author)
     assert it.stages()[:3] == ["rewrite", "rewrite", "judge"] and "by which I mean" not in " ".join(
         variant.script
