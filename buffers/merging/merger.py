@@ -12,7 +12,6 @@ from rods.buffers.folds.pool import LOOK, Pool, Staging
 from rods.buffers.folds.seeds import Seeds
 from rods.buffers.log.record_bytes import Damage, Record, record
 from rods.buffers.merging.rules import Admission, derive
-from rods.buffers.run.heartbeat import read_heartbeat
 from rods.buffers.run.run import OwnedLog, Run
 from rods.buffers.state import RunState
 from rods.canonical import frozen, present
@@ -191,7 +190,7 @@ class Merger:
                 else self._seeds.done(step)
             ):
                 return
-            if work != (latest := read_heartbeat(self.run.path, "daemon").get("work")):
+            if work != (latest := self.run.heartbeat_of("daemon").get("work")):
                 deadline = time.monotonic() + limit
                 work = latest
             if time.monotonic() > deadline:

@@ -25,7 +25,7 @@ from rods.buffers.log.shapes import fault_of
 from rods.buffers.log.tail import read
 from rods.buffers.log.writer import LogWriter
 from rods.buffers.run import runfolder
-from rods.buffers.run.heartbeat import Heartbeat, ProcessLocation
+from rods.buffers.run.heartbeat import Heartbeat, ProcessLocation, read_heartbeat
 from rods.buffers.run.locks import Ownership
 from rods.canonical import JsonObject, content_id, without
 from rods.config import PROTOCOL, Config, identity_diff, parse_config, read_config
@@ -132,6 +132,10 @@ class Run:
     def write_tracker(self, content: Any) -> None:
         """Replaces tracker.json."""
         replace(self.path / runfolder.TRACKER, orjson.dumps(content) + b"\n")
+
+    def heartbeat_of(self, process: str) -> JsonObject:
+        """What `process` has last said of itself; empty where it never has."""
+        return read_heartbeat(self.path, process)
 
     def trace_file(self, step: int, attempt: int) -> Path:
         """Where the traces of a step are kept."""
