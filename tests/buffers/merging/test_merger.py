@@ -201,7 +201,7 @@ def test_revive_burn_in_drift_truncated_unsampled_inject_capacity_happen_in_this
 ) -> None:
     def rewards(step: int, slot: EpochSlot, expected: int) -> list[int]:
         """A third of the tasks is hopeless until it is re-tested, a third mastered."""
-        kind = int(slot.task_id[:4], 16) % 3
+        kind = int(slot.task_id[4:8], 16) % 3
         if kind == 0 and slot.role == "active":
             return [0, 0]
         return [expected, expected] if kind == 1 else [0, expected]

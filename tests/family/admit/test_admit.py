@@ -290,13 +290,25 @@ def test_what_is_given_or_held_out_is_not_admitted_again(tmp_path: Path) -> None
     assert [line["kinds"] for line in lines] == [["duplicates"], ["contamination"], []]
 
 
-@pytest.mark.parametrize("name", [".", "/", "", "none.jsonl"])
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        (".", "is a folder"),
+        ("/", "is a folder"),
+        ("", "is a folder"),
+        ("none.jsonl", "cannot read the task file"),
+    ],
+)
 def test_what_is_no_file_of_tasks_is_named(
-    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    name: str,
+    said: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert rods(["admit", "desk", name]) == EXIT_USER
-    assert "cannot read the task file" in capsys.readouterr().err
+    assert said in capsys.readouterr().err
 
 
 def test_a_file_without_a_line_is_no_success(
