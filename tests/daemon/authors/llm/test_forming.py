@@ -41,10 +41,7 @@ pytestmark = pytest.mark.slow
 MAKING = {
     "base": (["rewrite", "judge"], ["rewrite", "judge"]),
     "long_context": (["rewrite", "judge"], ["rewrite", "judge"]),
-    "miss_func": (
-        ["rewrite", "judge"],
-        ["rewrite", "adversarial_verification", "judge"],
-    ),
+    "miss_func": (["rewrite", "judge"], ["rewrite", "adversarial_verification", "judge"]),
     "miss_param": (
         ["rewrite", "adversarial", "judge"],
         ["rewrite", "adversarial", "adversarial_verification", "judge"],
