@@ -41,6 +41,7 @@ VALUES: dict[str, Any] = {
     "training": {
         **SERVED["training"],
         "steps": STEPS,
+        "learning_rate": 0.0003,  # what is ahead is near to the policy, whatever it learns
         "checkpoint_steps": 3,
         "deterministic": True,
         "advantage_hook": f"{__name__}:uneven",
