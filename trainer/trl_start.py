@@ -20,7 +20,7 @@ import torch
 from safetensors import SafetensorError
 from transformers.utils import logging as transformers_logging
 from trl import GRPOConfig
-from trl.trainer import utils as trl_utils
+from trl.trainer import grpo_trainer, utils as trl_utils
 
 from rods.buffers.run import runfolder
 from rods.buffers.run.run import Run
@@ -46,6 +46,9 @@ from rods.trainer.weight_files import adapted, save_plain
 # devices compile anew for each number of tokens. A CPU does not, so only tokens with a label are
 # scored there, too.
 trl_utils._use_triton = lambda device: True
+# A batch is one update, in which the order of rollouts moves rounding alone. As they come, those of
+# a task stand together and are padded alike.
+grpo_trainer.shuffle_sequence_dict = lambda batch: batch
 
 
 def train(training: TrainingRun) -> None:

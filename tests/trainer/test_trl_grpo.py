@@ -303,6 +303,8 @@ def test_only_the_policys_own_tokens_are_scored_and_the_gradient_is_trls(
         return compute(model, ids, seen, completion, batch_size=rows, **options)
 
     def both(self, model, inputs):
+        # a task's rollouts stand together
+        assert (inputs["prompt_ids"] == inputs["prompt_ids"][:1]).all()
         weights = [weight for weight in self.engine.model.parameters() if weight.requires_grad]
         with monkeypatch.context() as plain:
             plain.setattr(token_scores, "score_tokens", trls)
