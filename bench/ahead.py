@@ -46,7 +46,7 @@ STEPS = 8
 QUICK = 3
 WORDS = 600  # about as many as nano has, all of them as likely where it has learnt nothing
 TURNS = 3  # runs with and without, by turns, of a policy that vLLM serves
-SERVED = 5  # steps of each
+SERVED = 4  # steps of each
 CONTEXT = 1024
 
 
@@ -178,7 +178,7 @@ def _step(url: str, steps: int, ahead: int, update: float, policy: str = "") -> 
         "rollouts": {
             "rollouts_per_task": 4 if policy else 2,
             "max_steps": 3,
-            "max_reply_tokens": 32 if policy else 8,
+            "max_reply_tokens": 256 if policy else 8,
             "max_context_tokens": CONTEXT if policy else 512,
             "ahead": ahead,
         },

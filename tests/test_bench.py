@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bench import nano_loop, nano_personas, nano_rungs
+from bench import nano_ahead, nano_loop, nano_personas, nano_rungs
 from bench.__main__ import NOT_MEASUREMENTS
 from rods.buffers.audit.verify import verify
 from rods.buffers.log.tail import read
@@ -216,3 +216,14 @@ def test_the_page_shows_the_recorded_runs_of_the_study_of_rung_seeds() -> None:
     lines = nano_rungs.STUDY.recorded()
     program = "\n".join(nano_rungs.table(lines, nano_rungs.STUDY))
     assert not tables.differences(page("nano.md"), program, "gained, hopeless")
+
+
+def test_the_page_shows_the_recorded_runs_of_the_study_of_a_batch_ahead() -> None:
+    lines = nano_ahead.STUDY.recorded()
+    program = "\n".join(nano_ahead.table(lines, nano_ahead.STUDY))
+    assert not tables.differences(page("nano.md"), program, "played ahead")
+
+
+def test_the_arms_of_the_study_of_a_batch_ahead_differ_in_that_alone() -> None:
+    none, ahead = (identity(nano_ahead.STUDY, name) for name in nano_ahead.STUDY.conditions)
+    assert identity_diff(none, ahead) == ["rollouts.ahead: 0 → 1"]
