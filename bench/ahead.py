@@ -30,7 +30,7 @@ import numpy as np
 
 from bench.figures import Figure, run
 from bench.fixtures.json_server import json_server
-from bench.fixtures.llm_server.server import NAME, LlmServer
+from bench.fixtures.llm_server.server import NAME, LlmServer, multiplies_bfloat16
 from rods import logs
 from rods.buffers.run.creation import create_run
 from rods.config import parse_config
@@ -46,7 +46,7 @@ STEPS = 8
 QUICK = 3
 WORDS = 600  # about as many as nano has, all of them as likely where it has learnt nothing
 TURNS = 3  # runs with and without, by turns, of a policy that vLLM serves
-SERVED = 4  # steps of each
+SERVED = 3  # steps of each
 CONTEXT = 1024
 
 
@@ -194,7 +194,7 @@ def _step(url: str, steps: int, ahead: int, update: float, policy: str = "") -> 
         "operation": {
             "threads": 1,
             "rollout_servers": [{"model": NAME if policy else "nano", "urls": [url]}],
-            "precision": "float32",
+            "precision": "bf16" if policy and multiplies_bfloat16() else "float32",
         },
     }
     config = parse_config(values, where="bench")
