@@ -267,6 +267,7 @@ def _asked(path: Path) -> Taken:
 
 
 def _verified(path: Path) -> Taken:
+    collect_rarely()
     clock = Clock()
     findings = checked(path)
     assert findings.ok, findings.problems[:3]

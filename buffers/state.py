@@ -178,11 +178,10 @@ class RunState(Observations):
     def task(self, task_id: str) -> AnyTask:
         """A given task, a variant that was injected, or one that was drawn for a step. Raises
         KeyError for any other id, LostVariant."""
-        cached = self._given.get(task_id) or self._variants.get(task_id)
-        if cached is not None:
-            return cached
         if task_id not in self.pool.injected:
-            return drawn_task(task_id, self.sources)
+            return self._given.get(task_id) or drawn_task(task_id, self.sources)
+        if task_id in self._variants:
+            return self._variants[task_id]
         seq = self.pool.injected[task_id]
         try:
             task = self.staging.task(seq)
@@ -245,7 +244,8 @@ class RunState(Observations):
         counts = {type: Counter[str | None]({None: count}) for type, count in types.items()}
         for task in self.tracker.tasks:  # a few of a million
             if (member := self.active.get(task)) and (zone := self.tracker.zone(task)):
-                counts[member.type].update({None: -1, zone: 1})
+                counts[member.type][None] -= 1
+                counts[member.type][zone] += 1
         return counts
 
     def gauges(self) -> dict[str, float]:

@@ -6,6 +6,7 @@ import math
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, field
+from functools import cache
 from typing import Any, Literal, get_args
 
 from rods.canonical import Json, JsonMapping, JsonObject, frozen, present, rounded
@@ -43,11 +44,14 @@ MILLIONTHS = 1_000_000
 ROLLOUT_FIELDS: Door[Mapping[str, Callable[[Json], None]]] = Door("rollout_fields")
 
 
+_added_checks = cache(lambda: [*ROLLOUT_FIELDS])  # asked for each rollout
+
+
 def added_fields(record: JsonMapping) -> JsonObject:
     """The fields of a rollout's record that features add. Raises ValueError naming the one at
     fault."""
     fields = {}
-    for checks in ROLLOUT_FIELDS:
+    for checks in _added_checks():
         for name, check in checks.items():
             if value := record.get(name):
                 check(value)

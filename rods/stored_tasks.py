@@ -26,7 +26,7 @@ from rods.files import BULK, TASKS as MOST, explained, open_regular, read_regula
 from rods.tasks import SPLITS, TASK_TYPES, AnyTask, Line, OpenTask, Split, TaskType, checked_lines
 
 VERSION = 1  # of the columns as they are kept
-KEPT = 256  # tasks whose objects are kept: those that are played or looked at together
+KEPT = 1024  # tasks whose objects are kept: those that are played or looked at together
 REMEDY = "restore the file, or start a new run"
 # by name the type of each column; `type`, `split` and `environment` are places in TASK_TYPES,
 # SPLITS and by `Columns.environments`; `generation` is 0 for originals, `open` 1 for an OpenTask
@@ -117,7 +117,9 @@ class Tasks(Sequence[AnyTask]):
         """Those that have one of these numbers in a column."""
         numbers = self.columns.numbers[column]
         places = array("I", (place for place in self.places if numbers[place] in chosen))
-        return self if len(places) == len(self) else Tasks(self.columns, places)
+        some = self if len(places) == len(self) else Tasks(self.columns, places)
+        some.at = self.at  # objects are kept once
+        return some
 
     def of_splits(self, splits: Iterable[Split]) -> Tasks:
         return self.where("split", *map(SPLITS.index, splits))
@@ -153,7 +155,7 @@ class Tasks(Sequence[AnyTask]):
         return self.at(self.places[place])
 
     def __iter__(self) -> Iterator[AnyTask]:
-        return self._parsed(self.places)
+        return map(self.at, self.places) if len(self) <= KEPT else self._parsed(self.places)
 
     def _read(self, place: int) -> AnyTask:
         return next(self._parsed([place]))

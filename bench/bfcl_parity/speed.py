@@ -40,10 +40,11 @@ _COMPARED = {
 
 
 def compare(
-    oracle: Worker, file: Path, rounds: int, names: Collection[str] = _COMPARED
+    oracle: Worker, file: Path, rounds: int, names: Collection[str] | None = None
 ) -> dict[str, Any]:
-    """The figures by name: {"ours", "official", "ratio", "unit", "rounds"}; of `names` alone."""
-    compared = {name: _COMPARED[name] for name in names}
+    """The figures by name: {"ours", "official", "ratio", "unit", "rounds"}; of `names` alone,
+    by default all."""
+    compared = {name: _COMPARED[name] for name in names or _COMPARED}
     ours = Worker(WorkerSpec(TARGET, seconds=_HOUR, memory=1 << 33))
     mine: dict[str, list[float]] = {}
     theirs: dict[tuple[str, int], list[float]] = {}

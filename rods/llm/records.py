@@ -4,8 +4,8 @@ breaks has not (`EndpointError`)."""
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
 
 from rods.canonical import JsonMapping, JsonObject, frozen
 from rods.config import Budgets
@@ -163,8 +163,7 @@ class Completion:
         return self.finish in ("stop", "tools") and bool(self.text or self.tool_calls)
 
 
-@frozen
-class Usage:
+class Usage(NamedTuple):
     """What one call cost, successful or not, as the log of calls keeps it. `outcome` is a `Finish`,
     or `failed`, `refused`, `budget` or `cancelled`. `seconds` is the last attempt, `waited`
     everything before it. `requests` went out over HTTP: an attempt whose schema was refused took
@@ -185,7 +184,7 @@ class Usage:
     account: str = ""
 
     def as_json(self) -> JsonObject:
-        return {**asdict(self), "seconds": round(self.seconds, 4), "waited": round(self.waited, 4)}
+        return {**self._asdict(), "seconds": round(self.seconds, 4), "waited": round(self.waited, 4)}
 
 
 class EndpointError(InfrastructureError):

@@ -161,7 +161,7 @@ def decode(body: bytes, sent: Completion, seconds: float, key: Key = NO_KEY) -> 
         tokens_out=_count(counts.get("completion_tokens"))
         or math.ceil(len(text) / CHARACTERS_A_TOKEN),
         seconds=seconds,
-        thought=bool(reasoning or THOUGHTS.match(text)),
+        thought=bool(reasoning or ("think>" in text and THOUGHTS.match(text))),
         reasoning=reasoning,
         tool_calls=calls,
         token_ids=_ids(choice.get("token_ids")),

@@ -91,11 +91,13 @@ class Window:
         return TaskSignal(self.task, moments, self.zone == "truncated", self.advantage_variance)
 
     def as_json(self) -> JsonObject:
-        left_out = (
-            {"task"} if self.advantage_variance is not None else {"task", "advantage_variance"}
-        )
-        names = [field.name for field in fields(self) if field.name not in left_out]
-        return {name: getattr(self, name) for name in names}
+        record = {name: getattr(self, name) for name in REPORTED}
+        if self.advantage_variance is None:
+            del record["advantage_variance"]
+        return record
+
+
+REPORTED = [field.name for field in fields(Window) if field.name != "task"]
 
 
 @frozen

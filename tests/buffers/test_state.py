@@ -125,6 +125,13 @@ def test_tasks_are_given_or_were_injected(past: Run) -> None:
             state.task(stranger)
 
 
+def test_variants_are_found_without_a_table_of_the_given_tasks(past: Run) -> None:
+    state = read_state(Run.open(past.path))
+    variants = [*state.variants()]
+    assert variants and [state.task(task.id) for task in variants] == variants
+    assert "_places" not in vars(state.run.tasks.by_id)
+
+
 def test_other_logs_are_read_and_followed(past: Run) -> None:
     state = read_state(past)
     assert list(state.records(SEEDS)) == records(past, SEEDS) == state.follow(SEEDS).poll()

@@ -45,6 +45,17 @@ def test_tasks_are_those_of_the_file_by_place_and_by_id(file: Path) -> None:
     assert by_id.get("f" * 20) is None
 
 
+def test_few_tasks_are_read_once(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tasks = opened(file)
+    train = tasks.of_splits(["train"])
+    assert 0 < len(train) < len(tasks)
+    read = [*tasks]
+    monkeypatch.delattr(Tasks, "_parsed")
+    assert [id(task) for task in tasks] == [*map(id, read)]
+    assert [*map(id, train)] == [id(task) for task in read if task.split == "train"]
+    assert train.by_id[train[0].id] is train[0]
+
+
 def test_columns_say_what_rules_ask(file: Path) -> None:
     tasks = opened(file)
     assert [*tasks.ids] == [task.id for task in GIVEN]

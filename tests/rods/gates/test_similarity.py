@@ -13,6 +13,7 @@ import pytest
 from rods.calls import Call
 from rods.environments.base import Result
 from rods.faults import Reason
+from rods.gates import similarity
 from rods.gates.similarity import (
     Match,
     SimilarityIndex,
@@ -193,11 +194,32 @@ def test_an_index_answers_in_another_process_whose_hashes_have_another_seed():
     )
 
 
+def test_what_is_sorted_at_once_is_bounded(monkeypatch):
+    monkeypatch.setattr(similarity, "PACKED", 8)
+    sorted_at_once = []
+    in_order = similarity._in_order
+
+    def counted(keys, owners):
+        sorted_at_once.append(len({*owners}))
+        return in_order(keys, owners)
+
+    monkeypatch.setattr(similarity, "_in_order", counted)
+    tasks = [task([f"{LONG} {number}"]) for number in range(40)]
+    index = SimilarityIndex(tasks[:30])
+    for each in tasks[30:]:
+        index.add(each)
+    assert len(index) == 40 and max(sorted_at_once) < 2 * 8
+    assert {match.other for match in index.matches(tasks[35])} == {
+        each.id for each in tasks if each is not tasks[35]
+    }
+
+
 @pytest.mark.slow
 @pytest.mark.few(1)
 @pytest.mark.parametrize("random_seed", range(3))
-def test_the_index_agrees_with_comparing_every_pair(random_seed):
+def test_the_index_agrees_with_comparing_every_pair(random_seed, monkeypatch):
     rng = random.Random(random_seed)
+    monkeypatch.setattr(similarity, "PACKED", 24)  # a few that are sorted apart
 
     def text(base):
         words = list(base)
