@@ -38,10 +38,7 @@ SPLITS: tuple[Split, ...] = get_args(Split)
 HELD_OUT_SPLITS: tuple[Split, ...] = ("validation", "test")
 # What the user says in a turn whose only news is that held-out tools return. Fixed, so that no gate
 # compares it.
-RETURN_SENTENCE = (
-    "Some further tools are ready for you from here on. Please pick up the open request with their "
-    "help."
-)
+RETURN_SENTENCE = "I've just given you a few more tools. Can you do it now?"
 
 
 @frozen
