@@ -176,11 +176,11 @@ class SimilarityIndex:
         self, tasks: Iterable[AnyTask] = (), names: Mapping[str, str] | None = None
     ) -> None:
         self.names = names or {}
-        # each twice as large as the next, at least, but for those of PACKED tasks
+        # each twice the next at least, but for those of PACKED tasks
         self._packs: list[_Pack] = []
         self._gone = set[str]()  # tasks of the packs that were removed
         rest = iter(tasks)
-        while len((pack := _Pack.of(islice(rest, PACKED))).ids):
+        while (pack := _Pack.of(islice(rest, PACKED))).ids.size:
             self._packs.append(pack)
 
     def __len__(self) -> int:
@@ -397,7 +397,7 @@ def _digest(data: bytes) -> int:
 
 @lru_cache(maxsize=1 << 14)
 def _word(word: str) -> int:
-    return hash(tuple(word.encode(errors="surrogatepass")))  # a third of a digest's time
+    return hash(tuple(word.encode(errors="surrogatepass")))  # a third of a digest
 
 
 RETURN_WORDS = _words(RETURN_SENTENCE)

@@ -184,7 +184,7 @@ class Usage(NamedTuple):
     account: str = ""
 
     def as_json(self) -> JsonObject:
-        return {**self._asdict(), "seconds": round(self.seconds, 4), "waited": round(self.waited, 4)}
+        return self._asdict() | {"seconds": round(self.seconds, 4), "waited": round(self.waited, 4)}
 
 
 class EndpointError(InfrastructureError):

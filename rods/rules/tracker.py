@@ -97,7 +97,7 @@ class Window:
         return record
 
 
-REPORTED = [field.name for field in fields(Window) if field.name != "task"]
+REPORTED = [field.name for field in fields(Window)[1:]]  # all but the task
 
 
 @frozen
