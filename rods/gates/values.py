@@ -495,16 +495,18 @@ def referents(environment: Environment, task: Task, results: Results) -> Reasons
                             f' ("{meant.words}" would)' if meant.words and not meant.amount else ""
                         )
                         text = f"{call.name}: {name}={value!r}: {why}{hint}"
-                        certain = not CHOOSES.search(request.folded) and any(
-                            why == f"{one.value!r} {AS_WELL}"
+                        pairs = [
+                            (value, one.value)
+                            for one in met
+                            if one.turn < turn
+                            and why == f"{one.value!r} {AS_WELL}"
                             and not outlives(value, one.value, met)
                             and not words.intersection(stems(str(value))).difference(
                                 stems(str(one.value))
                             )
-                            for one in met
-                            if one.turn < turn
-                        )
-                        reasons.append(Reason(text, turn, index, doubt=not certain))
+                        ]
+                        doubt = not pairs or bool(CHOOSES.search(request.folded))
+                        reasons.append(Reason(text, turn, index, doubt, *pairs[:1]))
             met += mentions(turn, call, results[turn][index])
             named |= nouns_of(mention.name for mention in met)
             keys |= keys_of(value_of(results[turn][index]))
