@@ -16,7 +16,7 @@ from rods.buffers.log.disk import replace as replace_file
 from rods.buffers.log.tail import read
 from rods.buffers.run.run import Run
 from rods.buffers.run.runfolder import EVALUATION, EXPANDED
-from rods.canonical import JsonMapping, JsonObject
+from rods.canonical import JsonObject
 from rods.config import Config
 from rods.daemon.attempt_worker import AttemptWorker
 from rods.daemon.authors.base import NO_CALLS
@@ -131,12 +131,11 @@ class Admitting:
 
     def keep(self, lines: Sequence[Line], target: Path) -> None:
         """Writes the verdicts; of what is to join a run in its folder, too."""
-        verdicts = as_lines(line.as_json() for line in lines)
         if self.run:
             folder = self.run.path / OF_RUN
             folder.mkdir(parents=True, exist_ok=True)
-            replace_file(folder / target.name, verdicts)
-        replace_file(target, verdicts)
+            write(lines, folder / target.name)
+        write(lines, target)
 
     def owned(self, lines: Sequence[Line], whose: str) -> list[AnyTask]:
         """What is accepted, with whose it is."""
@@ -189,9 +188,9 @@ def find_duplicates(lines: Sequence[Line], given: Sequence[AnyTask]) -> None:
             same[key] = task.id
 
 
-def as_lines(records: Iterable[JsonMapping]) -> bytes:
-    """JSON lines."""
-    return b"".join(orjson.dumps(record) + b"\n" for record in records)
+def write(lines: Iterable[Line], target: Path) -> None:
+    """Writes verdicts as JSON lines. Raises UserError."""
+    replace_file(target, b"".join(orjson.dumps(line.as_json()) + b"\n" for line in lines))
 
 
 def _content(task: AnyTask) -> str:

@@ -49,12 +49,7 @@ class HarborLine(Line):
 
     def as_json(self) -> JsonObject:
         # `super()` does not know a class that slots have made anew
-        return {**Line.as_json(self), "folder": self.folder.name}
-
-    def row(self) -> JsonObject:
-        """As schedules take it."""
-        assert self.task is not None
-        return {"id": self.task.id, "path": str(self.folder), "instruction": self.task.texts[0]}
+        return {**Line.as_json(self), "path": str(self.folder)}
 
 
 def judged(

@@ -11,7 +11,6 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from rods.buffers.daemon_log import DaemonLog
-from rods.buffers.log.disk import replace as replace_file
 from rods.buffers.run.run import Run, guarded_by
 from rods.buffers.state import read_state
 from rods.commands import Json
@@ -22,7 +21,7 @@ from rods.environments import registry
 from rods.environments.base import Environment
 from rods.environments.loading import Environments
 from rods.errors import EXIT_FAILED, EXIT_OK, UserError
-from rods.family.admit.admitting import VERDICTS, Admitting, Line, as_lines
+from rods.family.admit.admitting import VERDICTS, Admitting, Line, write
 from rods.family.admit.harbor_folders import HARBOR, judged, read
 from rods.faults import Reason
 from rods.tasks import AnyTask, Task, write_task_file
@@ -68,8 +67,8 @@ def admit(
         against: More tasks that are given: none may repeat a training task or match a held-out one
             of them. Names, as in data.tasks, files, or folders of Harbor's, which are held out.
         out: The verdicts, as JSON lines; else TASKS.verdicts.jsonl, without the ending of TASKS.
-        accepted: Write what is accepted here, too, as a file of tasks; of a folder as rows that
-            schedules take.
+        accepted: Write what is accepted here, too, as a file of tasks; of a folder its verdicts,
+            with paths, as rows that schedules take.
         strict: Refuse what is doubtful: hold the tasks to what our own variants have to pass.
         unchecked: Do not probe the world first; worlds that come with this package are never.
         trust: Run the code or the command of the world unconfined, whoever wrote it.
@@ -98,9 +97,9 @@ def admit(
         given += [*ours, *guarded_by(settings)]
     if world == HARBOR and not run:
         played = judged([harbor, "run", *options], tasks, given, settings.gates, strict)
-        replace_file(target, as_lines(line.as_json() for line in played))
+        write(played, target)
         if accepted:
-            replace_file(accepted, as_lines(line.row() for line in played if line.accepted))
+            write((line for line in played if line.accepted), accepted)
         return tell(as_json, played, target)
     if options or tasks.is_dir():
         remedy = (
