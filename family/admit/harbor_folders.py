@@ -133,7 +133,7 @@ def play(command: Sequence[str], lines: Sequence[HarborLine]) -> None:
         file = place / "job.json"
         file.write_bytes(orjson.dumps(job))
         output = (place / "said").open("w+b")
-        words = f"-c {file} -o {place} --job-name job --yes --quiet".split()
+        words = ["-c", str(file), "-o", name, "--job-name", "job", "--yes", "--quiet"]
         remedy = "install Harbor (`uv tool install harbor`), or name its program with --harbor"
         with (
             explained("Harbor cannot be started", command[0], remedy),
@@ -151,30 +151,35 @@ def play(command: Sequence[str], lines: Sequence[HarborLine]) -> None:
             raise UserError(f"played nothing: {said}", where=command[0], remedy="see what it says")
         for path in place.glob("job/*/result.json"):
             result = orjson.loads(path.read_bytes())
-            by_path[result["config"]["task"]["path"]].results.append(result)
+            if line := by_path.get(result["config"]["task"]["path"]):
+                line.results.append(result)
     for line in lines:
-        if len(line.results) < len(agents):
+        # options may name other agents
+        if sorted(map(_agent, line.results)) != sorted(line.agents):
             line.results = []
             if len(lines) > 1:
                 play(command, [line])
             else:
-                line.reasons["lost"] = [Reason(f"Harbor stopped: {said}")]
+                line.reasons["lost"] = [Reason(f"Harbor stopped, or played otherwise: {said}")]
+
+
+def _agent(result: JsonMapping) -> str:
+    return str(result["agent_info"]["name"])
 
 
 def faults(line: HarborLine) -> Iterator[tuple[str, Reason]]:
     """What Harbor's results say of a task, by its kind."""
     earned: dict[str, list[float]] = {"nop": [], ORACLE: []}
     for result in line.results:
-        agent = result["agent_info"]["name"]
         rewards = (result["verifier_result"] or {}).get("rewards") or {}
         broke = [] if rewards else ["no reward"]
         for part in (result, *(result["step_results"] or ())):
             if error := part["exception_info"]:
                 broke.insert(0, f"{error['exception_type']}: {error['exception_message']}")
         if broke:
-            yield "lost", Reason(f"{agent}: {broke[0]}")
+            yield "lost", Reason(f"{_agent(result)}: {broke[0]}")
         else:
-            earned[agent].append(rewards.get("reward", fmean(rewards.values())))
+            earned[_agent(result)].append(rewards.get("reward", fmean(rewards.values())))
     idle = max(earned["nop"], default=0.0)
     best = max(earned[ORACLE], default=1.0)
     if ORACLE not in line.agents:
