@@ -1,9 +1,10 @@
 """The gate for folders of Harbor's tasks that others wrote, by Harbor's own agents.
 
-Claim: every planted fault is named by its kind, and no sound task is refused. Command: `python -m
-bench.harbor_admit --harbor VENV/bin/harbor [--folder FOLDER]`; `--folder`: tasks of others, which
-are judged beside. Environments are `bench.fixtures.harbor_local`, which needs the rights to make a
-mount namespace. Without `--harbor` there is nothing to measure."""
+Claim: every planted fault is named by its kind, and no sound task is refused. Anchor: the faults
+that were planted. Command: `python -m bench.harbor_admit --harbor VENV/bin/harbor [--folder
+FOLDER]`; `--folder`: tasks of others, which are judged beside. Environments are
+`bench.fixtures.harbor_local`, which needs the rights to make a mount namespace. Without `--harbor`
+there is nothing to measure."""
 
 import json
 import os
