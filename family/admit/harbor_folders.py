@@ -150,7 +150,7 @@ def play(command: Sequence[str], lines: Sequence[HarborLine]) -> None:
         if not (place / "job").is_dir():
             raise UserError(f"played nothing: {said}", where=command[0], remedy="see what it says")
         for path in place.glob("job/*/result.json"):
-            result = orjson.loads(path.read_bytes())
+            result = orjson.loads(read_regular(path))
             if line := by_path.get(result["config"]["task"]["path"]):
                 line.results.append(result)
     for line in lines:
