@@ -193,6 +193,17 @@ def test_findings_and_accepted_rows_are_read_by_who_is_to_read_them(tmp_path: Pa
     assert rods(["data", "check", str(ours), "--findings", findings]) == EXIT_OK
 
 
+@pytest.mark.needs("schedule")
+def test_a_schedule_takes_the_rows_that_are_accepted(tmp_path: Path) -> None:
+    from rods.family.schedule.rows import tasks_of
+
+    good = task(tmp_path / "theirs" / "good")
+    task(tmp_path / "theirs" / "bad", oracle=[0, 0])
+    verdicts(tmp_path / "theirs", "--accepted", str(tmp_path / "good.jsonl"))
+    (row,) = tasks_of(tmp_path / "good.jsonl")
+    assert row.row["path"] == str(good)
+
+
 def test_strict_refuses_what_is_doubtful(tmp_path: Path) -> None:
     task(tmp_path / "theirs" / "half", oracle=[0.5, 0.5])
     assert verdicts(tmp_path / "theirs", "--strict")["half"]["what"] == "refused, replay"
