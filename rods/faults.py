@@ -21,7 +21,7 @@ What a policy or an author did wrong is data, and counted. What the machinery br
 (`infrastructure`, or an InfrastructureError) is nobody's failure, and counted nowhere."""
 
 from collections.abc import Mapping
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from rods.canonical import JsonObject, frozen
 
@@ -144,12 +144,14 @@ SUCCESSES: frozenset[Label] = frozenset({"pass", "correct_abstention"})
 @frozen
 class Reason:
     """What a gate objects to. `turn` and `call` (from 0) say where; None: the whole task, or the
-    whole turn. `doubt`: what rules know of words does not settle it, and a judge may."""
+    whole turn. `doubt`: what rules know of words does not settle it, and a judge may. `pair`: a
+    value of the call, and another one that the words mean as well."""
 
     text: str
     turn: int | None = None
     call: int | None = None
     doubt: bool = False
+    pair: tuple[Any, ...] = ()
 
     def __str__(self) -> str:
         if self.turn is None:

@@ -202,7 +202,7 @@ class Group:
     reward: RewardKind
     range: tuple[float, float]  #: `reward.range` in a record: the reward's lowest and highest value
     rollouts: tuple[Rollout, ...]  #: at least one
-    #: `retest`: a retired task that is tried again; `drawn`: one of drawn.jsonl, of which no window
+    #: `retest`: a retired task that is tried again; `drawn`: drawn for the step, and no window
     #: is kept
     role: Role = "active"
     #: windows are kept by it: what all versions share of an interface that changes while the

@@ -2,7 +2,7 @@
 lines and of what is there already, and a verdict for each."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -65,6 +65,10 @@ class Line:
             return "undecided"
         return "refused" if self.certain else "doubtful" if self.kinds else "accepted"
 
+    @property
+    def accepted(self) -> bool:
+        return self.verdict == "accepted"
+
     def as_json(self) -> JsonObject:
         """As docs/admit.md has it; `rods data check --findings` reads the same."""
         return {
@@ -113,34 +117,25 @@ class Admitting:
         """The lines in their order, with what is wrong with each. What is accepted is a neighbour
         of those behind it; what is not, of none."""
         context = self.folder, self.config, held_out_index(self.given)
-        neighbours = DuplicateIndex(self.given, staging=True)
         done: list[Line] = []
         with closing(compute_of(*context) or AttemptWorker(*context)) as worker:
             while together := [*islice(lines, TOGETHER)]:
                 await asyncio.gather(*(self._judge(line, worker) for line in together))
                 done += together
-        same = {_content(task): task.id for task in self.given}
         for line in done:
-            task = line.task
-            if task and self.run and task.split != "train":
-                line.reasons["split"] = [Reason(f"it is held out: {task.split}")]
-            if task and self.config.gates.duplicates and not line.certain:
-                if other := same.get(key := _content(task)):
-                    line.reasons["duplicates"] = [Reason(f"it is task {other} once more")]
-                elif not line.kinds:
-                    near = neighbours.admit(task)
-                    line.reasons["duplicates"] = [Reason(text, doubt=True) for text in near]
-                same[key] = task.id
+            if line.task and self.run and line.task.split != "train":
+                line.reasons["split"] = [Reason(f"it is held out: {line.task.split}")]
+        if self.config.gates.duplicates:
+            find_duplicates(done, self.given)
         return done
 
     def keep(self, lines: Sequence[Line], target: Path) -> None:
         """Writes the verdicts; of what is to join a run in its folder, too."""
-        verdicts = b"".join(orjson.dumps(line.as_json()) + b"\n" for line in lines)
         if self.run:
             folder = self.run.path / OF_RUN
             folder.mkdir(parents=True, exist_ok=True)
-            replace_file(folder / target.name, verdicts)
-        replace_file(target, verdicts)
+            write(lines, folder / target.name)
+        write(lines, target)
 
     def owned(self, lines: Sequence[Line], whose: str) -> list[AnyTask]:
         """What is accepted, with whose it is."""
@@ -148,7 +143,7 @@ class Admitting:
         return [
             replace(task, provenance={**task.provenance, **about, "root": task.id})
             for line in lines
-            if (task := line.task) and line.verdict == "accepted"
+            if (task := line.task) and line.accepted
         ]
 
     async def stage(self, log: DaemonLog, tasks: Sequence[AnyTask], whose: str) -> None:
@@ -176,6 +171,26 @@ class Admitting:
             return
         line.reasons = said.reasons
         line.task = said.task or task
+
+
+def find_duplicates(lines: Sequence[Line], given: Sequence[AnyTask]) -> None:
+    """Says which tasks are `given`, or come before, in the same or in nearly the same form."""
+    neighbours = DuplicateIndex(given, staging=True)
+    same = {_content(task): task.id for task in given}
+    for line in lines:
+        task = line.task
+        if task and not line.certain:
+            if other := same.get(key := _content(task)):
+                line.reasons["duplicates"] = [Reason(f"it is task {other} once more")]
+            elif not line.kinds:
+                near = neighbours.admit(task)
+                line.reasons["duplicates"] = [Reason(text, doubt=True) for text in near]
+            same[key] = task.id
+
+
+def write(lines: Iterable[Line], target: Path) -> None:
+    """Writes verdicts as JSON lines. Raises UserError."""
+    replace_file(target, b"".join(orjson.dumps(line.as_json()) + b"\n" for line in lines))
 
 
 def _content(task: AnyTask) -> str:

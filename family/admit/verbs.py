@@ -2,9 +2,13 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import closing, suppress
 from itertools import islice
 from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
 
 from rods.buffers.daemon_log import DaemonLog
 from rods.buffers.run.run import Run, guarded_by
@@ -17,7 +21,8 @@ from rods.environments import registry
 from rods.environments.base import Environment
 from rods.environments.loading import Environments
 from rods.errors import EXIT_FAILED, EXIT_OK, UserError
-from rods.family.admit.admitting import VERDICTS, Admitting
+from rods.family.admit.admitting import VERDICTS, Admitting, Line, write
+from rods.family.admit.harbor_folders import HARBOR, judged, read
 from rods.faults import Reason
 from rods.tasks import AnyTask, Task, write_task_file
 from rods.worlds.checking.environments import check_environment
@@ -32,7 +37,7 @@ def admit(
     world: Name,
     tasks: Path,
     /,
-    *,
+    *options: Annotated[str, Parameter(allow_leading_hyphen=True)],
     into: Path | None = None,
     whose: str = "",
     config: ConfigFile = None,
@@ -42,6 +47,7 @@ def admit(
     strict: bool = False,
     unchecked: bool = False,
     trust: bool = False,
+    harbor: str = "harbor",
     as_json: Json = False,
 ) -> int:
     """Find what is wrong with tasks that another generator wrote (docs/admit.md): a verdict for
@@ -49,25 +55,26 @@ def admit(
     accepted.
 
     Args:
-        tasks: JSON lines, a task each.
+        world: Or the word harbor.
+        tasks: JSON lines, a task each; after the word harbor: a folder of Harbor's tasks, which its
+            own agents play, the one with the solution twice and the one that does nothing once.
+        options: After --, of a folder: options of `harbor run`, as -e daytona or -n 8.
         into: A run: what is accepted waits there for the next merge, as variants do.
         whose: Whose they are, for their provenance; else the name of the file.
         config: Gates, the policy's context, guarded benchmarks and the number of processes
             (operation.compute_places; 0: one a core) are those of this configuration, and its
             tasks are given; with --into the run's.
         against: More tasks that are given: none may repeat a training task or match a held-out one
-            of them. Names, as in data.tasks, or files.
+            of them. Names, as in data.tasks, files, or folders of Harbor's, which are held out.
         out: The verdicts, as JSON lines; else TASKS.verdicts.jsonl, without the ending of TASKS.
-        accepted: Write what is accepted here, too, as a file of tasks.
+        accepted: Write what is accepted here, too, as a file of tasks; of a folder its verdicts,
+            with paths, as rows that schedules take.
         strict: Refuse what is doubtful: hold the tasks to what our own variants have to pass.
         unchecked: Do not probe the world first; worlds that come with this package are never.
         trust: Run the code or the command of the world unconfined, whoever wrote it.
+        harbor: The program of an installation of Harbor.
     """
-    if tasks.is_dir():
-        what = "is a folder: what a script in a container rewards, as Harbor's tasks, is not judged"
-        remedy = "name JSON lines; those of folders of ours: cat FOLDER/*/tests/task.json"
-        raise UserError(what, where=tasks, remedy=remedy)
-    target = out or tasks.parent / f"{tasks.stem}{VERDICTS}"
+    target = out or tasks.parent / f"{tasks.absolute().stem}{VERDICTS}"
     files = [path.resolve() for path in (tasks, target, accepted) if path]
     for number, path in enumerate(files):
         if path in files[:number]:
@@ -79,17 +86,34 @@ def admit(
     settings = (
         run.config if run else read_config(config) if config else Config(data=Data(tasks="none"))
     )
+    given = list[AnyTask]()
+    for name in against or ():
+        if (other := Path(name)).is_dir():
+            given += [line.task for line in read(other, "test") if line.task]
+        else:
+            given += given_tasks(name, Path())
+    if config and not run:
+        ours = load_tasks(settings.data, config.parent, train_needed=False)
+        given += [*ours, *guarded_by(settings)]
+    if world == HARBOR and not run:
+        played = judged([harbor, "run", *options], tasks, given, settings.gates, strict)
+        write(played, target)
+        if accepted:
+            write((line for line in played if line.accepted), accepted)
+        return tell(as_json, played, target)
+    if options or tasks.is_dir():
+        remedy = (
+            "`rods admit harbor FOLDER` plays Harbor's, into no run; "
+            "of ours: cat FOLDER/*/tests/task.json"
+        )
+        raise UserError("is a folder, or not the only file", where=tasks, remedy=remedy)
     settings = with_workers(settings, world, trust)
     folder = run.path if run else tasks.parent
     twins = Twins()
     with Environments(settings.operation.sandbox, folder, trust=trust) as environments:
         environment = environments.load(world)
-        given = [task for name in against or () for task in given_tasks(name, Path())]
         if run:
             given += of_run(run, environment)
-        elif config:
-            ours = load_tasks(settings.data, config.parent, train_needed=False)
-            given += [*ours, *guarded_by(settings)]
         faults = list[Reason]()
         gate = Admitting(settings, folder, environment, given, run, strict)
         if not unchecked and world not in registry.environments():
@@ -101,8 +125,7 @@ def admit(
             raise UserError("holds no task", where=tasks, remedy="write one JSON object a line")
         for line in lines:
             line.reasons |= {"world": faults} if faults else {}
-        good = [line for line in lines if line.verdict == "accepted"]
-        for line in good[:SAMPLE]:
+        for line in [line for line in lines if line.accepted][:SAMPLE]:
             with suppress(Exception):  # what a world raises, its verdicts say
                 if isinstance(line.task, Task):
                     twins.look(environment, line.task, f"line {line.number}")
@@ -114,9 +137,13 @@ def admit(
     if run:
         with closing(DaemonLog(run)) as log:
             asyncio.run(gate.stage(log, owned, whose))
+    return tell(as_json, lines, target, twins.notes())
+
+
+def tell(as_json: bool, lines: Sequence[Line], target: Path, notes: Sequence[str] = ()) -> int:
+    """Prints how many verdicts there are, and of which kind; returns the exit code."""
     verdicts = Counter(line.verdict for line in lines)
     kinds = Counter(f"{line.verdict}: {kind}" for line in lines for kind in line.kinds)
-    notes = twins.notes()
     print_result(
         as_json,
         {"verdicts": verdicts, "kinds": kinds, "twins": notes, "out": target},
@@ -124,7 +151,7 @@ def admit(
         (f"note: {note}" for note in notes),
         f"{len(lines)} lines, verdicts in {target}",
     )
-    return EXIT_OK if len(good) == len(lines) else EXIT_FAILED
+    return EXIT_OK if [*verdicts] == ["accepted"] else EXIT_FAILED
 
 
 def with_workers(config: Config, world: str, trust: bool) -> Config:

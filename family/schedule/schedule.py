@@ -79,7 +79,7 @@ class History:
         else:
             self.step = max(self.step, step)
             self.rewarded[step] = new
-            self.standings.observe(step, _seen(new, self.rules))
+            self.standings.observe(step, seen(new, self.rules))
 
 
 class Schedule(AbstractContextManager["Schedule"]):
@@ -259,7 +259,7 @@ def _checked(task: str, rewards: Iterable[Any], rules: Rules) -> list[float | No
     return earned
 
 
-def _seen(rewarded: Record, rules: Rules) -> Iterator[tuple[str, Seen]]:
+def seen(rewarded: Record, rules: Rules) -> Iterator[tuple[str, Seen]]:
     """The groups of a record that count."""
     for task, rewards in rewarded["rewards"].items():
         valid = [millionths(each, *rules.reward_range) for each in rewards if each is not None]

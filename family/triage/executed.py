@@ -17,7 +17,7 @@ from rods.errors import InfrastructureError
 from rods.faults import Reason
 from rods.gates.ground_truth import replayed, tools
 from rods.gates.unknowable import unknowable
-from rods.gates.values import AS_WELL, grounding, referents
+from rods.gates.values import grounding, referents
 from rods.players import Players
 from rods.tasks import Task
 
@@ -52,11 +52,7 @@ def execute(players: Players, task: Task) -> Executed:
         return Executed(lost=str(error))
     unsaid = grounding(environment, task, results)
     certain = unknowable(environment, task, results, unsaid)
-    ambiguous = (
-        reason
-        for reason in referents(environment, task, results)
-        if not reason.doubt and AS_WELL in reason.text
-    )
+    ambiguous = (reason for reason in referents(environment, task, results) if not reason.doubt)
     return Executed(
         results,
         unsaid=tuple(str(reason) for reason in unsaid if not reason.doubt or reason in certain),
@@ -75,7 +71,7 @@ def otherwise(players: Players, task: Task, executed: Executed, trace: Trace) ->
     for reason in executed.ambiguous if len(made) == len(task.calls) else ():
         turn = reason.turn
         later = [
-            tuple(_meant(call, wanted, reason.text) for call in calls)
+            tuple(_meant(call, wanted, reason) for call in calls)
             for calls, wanted in zip(made[turn:], task.calls[turn:], strict=True)
         ]
         if later[:1] != made[turn:][:1]:
@@ -85,13 +81,13 @@ def otherwise(players: Players, task: Task, executed: Executed, trace: Trace) ->
     return False
 
 
-def _meant(call: Call, wanted: Sequence[Call], why: str) -> Call:
-    """The one of the `wanted` calls that `call` is but for the two values of a reason of
-    `referents`; else `call`."""
+def _meant(call: Call, wanted: Sequence[Call], reason: Reason) -> Call:
+    """The one of the `wanted` calls that `call` is but for the pair of values of a reason; else
+    `call`."""
     for one in wanted:
         values = [(own, call.arguments.get(name)) for name, own in one.arguments.items()]
         if call.name == one.name and all(
-            own == value or f"={own!r}: {value!r} {AS_WELL}" in why for own, value in values
+            own == value or (own, value) == reason.pair for own, value in values
         ):
             return one
     return call

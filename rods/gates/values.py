@@ -127,9 +127,11 @@ def ungrounded(
             if param.default is not None
         }
         for name, value in call.arguments.items():
-            parts = [leaf for leaf in values_in(value) if not heard.covers(leaf)]
-            in_results = all(any(output.has(name, leaf) for output in outputs) for leaf in parts)
-            if not in_results and (name not in defaults or value != defaults[name]):
+            known = all(
+                heard.covers(leaf) or any(output.has(name, leaf) for output in outputs)
+                for leaf in values_in(value)
+            )
+            if not known and (name, value) not in defaults.items():
                 reasons.append(
                     Reason(
                         f"{call.name}: nobody says or knows {name}={value!r}, and no call "
@@ -246,11 +248,7 @@ def identifies(name: str, value: Any, keys: Set[Any]) -> bool:
 
 def is_amount(name: str, value: Any, keys: Set[Any]) -> bool:
     """Whether an argument's value is a quantity."""
-    return (
-        isinstance(value, (int, float))
-        and not isinstance(value, bool)
-        and not identifies(name, value, keys)
-    )
+    return type(value) in (int, float) and not identifies(name, value, keys)
 
 
 def is_credential(name: str) -> bool:
@@ -335,8 +333,7 @@ class Referent:
         turn: int,
         named: Set[str],
         beside: Sequence[Any],
-        elsewhere: Sequence[Any] = (),
-        *,
+        elsewhere: Sequence[Any],
         understood: bool,
     ) -> str:
         """Why the words `text` of `turn` do not determine it; "" where they do. `named` are nouns
@@ -482,29 +479,26 @@ def referents(environment: Environment, task: Task, results: Results) -> Reasons
                         isinstance(value, str) and len(list(stems(value))) >= LONG
                     ):
                         continue
-                    others = () if understood else met  # rules know the words of rules
-                    if singled(request.folded, value, wanted, name, others, known):
+                    # rules know the words of rules
+                    if not understood and singled(request.folded, value, wanted, name, met, known):
                         continue
                     meant = referent(name, value, wanted, met, keys, noun_of(parameter))
                     if meant is not None and (
-                        why := meant.fault(
-                            request, turn, named, beside, elsewhere, understood=understood
-                        )
+                        why := meant.fault(request, turn, named, beside, elsewhere, understood)
                     ):
-                        hint = (
-                            f' ("{meant.words}" would)' if meant.words and not meant.amount else ""
-                        )
-                        text = f"{call.name}: {name}={value!r}: {why}{hint}"
-                        certain = not CHOOSES.search(request.folded) and any(
-                            why == f"{one.value!r} {AS_WELL}"
-                            and not outlives(value, one.value, met)
-                            and not words.intersection(stems(str(value))).difference(
-                                stems(str(one.value))
-                            )
+                        text = f"{call.name}: {name}={value!r}: {why}"
+                        if meant.words and not meant.amount:
+                            text += f' ("{meant.words}" would)'
+                        pairs = [
+                            (value, one.value)
                             for one in met
                             if one.turn < turn
-                        )
-                        reasons.append(Reason(text, turn, index, doubt=not certain))
+                            and why == f"{one.value!r} {AS_WELL}"
+                            and not outlives(value, one.value, met)
+                            and not words & {*stems(str(value))} - {*stems(str(one.value))}
+                        ]
+                        doubt = not pairs or bool(CHOOSES.search(request.folded))
+                        reasons.append(Reason(text, turn, index, doubt, *pairs[:1]))
             met += mentions(turn, call, results[turn][index])
             named |= nouns_of(mention.name for mention in met)
             keys |= keys_of(value_of(results[turn][index]))

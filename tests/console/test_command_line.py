@@ -48,7 +48,7 @@ EXPECTED = {
     "doctor": ([], ["--config", "--synthesis", "--seeds", "--keep", "--rate", "--json"]),
     "data check": (["FILE"], ["--against", "--findings", "--trust", "--json"]),
     "admit": (
-        ["WORLD", "TASKS"],
+        ["WORLD", "TASKS", "OPTIONS"],
         [
             "--into",
             "--whose",
@@ -59,6 +59,7 @@ EXPECTED = {
             "--strict",
             "--unchecked",
             "--trust",
+            "--harbor",
             "--json",
         ],
     ),

@@ -8,7 +8,10 @@ from docs.generate.configuration import PAGE, PAPER, PAPER_PRESET, page, paper_p
 from rods.config import Config, preset
 
 
-@pytest.mark.needs("environments", "feedback", "seal", "simulation")
+@pytest.mark.needs(
+    *("admit", "benchmarks", "environments", "feedback", "ray_cluster"),
+    *("schedule", "seal", "simulation", "triage"),
+)
 def test_the_page_is_up_to_date() -> None:
     assert PAGE.read_text(encoding="utf-8") == page(), "run `python -m docs.generate.configuration`"
     assert PAPER.read_text(encoding="utf-8") == paper_page(), (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -46,11 +45,14 @@ def played(task: Task, calls: Calls) -> Trace:
 def taken(task: Task, executed: Executed, value: str = "") -> list[list[Call]]:
     """The calls of the ground truth with the other value, or `value`, where two fit the words."""
     reason = executed.ambiguous[0]
-    assert reason.turn is not None and reason.call is not None
-    name, other = re.findall(r"(\w+)='\w+': '(\w+)' fits", reason.text)[0]
+    assert reason.turn is not None and reason.call is not None and reason.pair
+    own, other = reason.pair
     turns = [list(calls) for calls in task.calls]
     call = turns[reason.turn][reason.call]
-    turns[reason.turn][reason.call] = Call(call.name, {**call.arguments, name: value or other})
+    changed = {
+        name: value or other if held == own else held for name, held in call.arguments.items()
+    }
+    turns[reason.turn][reason.call] = Call(call.name, changed)
     return turns
 
 
@@ -58,6 +60,15 @@ def test_whoever_solves_all_but_for_a_value_that_fits_as_well_shows_that_it_does
     task, executed = vague()
     trace = played(task, taken(task, executed))
     assert not trace.binary and otherwise(PLAYERS, task, executed, trace)
+
+
+def test_what_the_values_are_does_not_hang_on_how_the_reason_puts_it() -> None:
+    task, executed = vague()
+    trace = played(task, taken(task, executed))
+    put = tuple(replace(reason, text="two fit") for reason in executed.ambiguous)
+    assert otherwise(PLAYERS, task, replace(executed, ambiguous=put), trace)
+    none = tuple(replace(reason, pair=()) for reason in executed.ambiguous)
+    assert not otherwise(PLAYERS, task, replace(executed, ambiguous=none), trace)
 
 
 def test_whoever_takes_it_and_fails_elsewhere_shows_nothing() -> None:

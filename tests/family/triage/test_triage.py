@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -188,9 +187,12 @@ def test_an_endpoint_is_taught_at_the_rung_that_it_needs(
         if task.id == vague.id:
             calls = [*task.calls[turn]]
             if turn == reason.turn and reason.call is not None:
-                name, other = re.findall(r"(\w+)='\w+': '(\w+)' fits", reason.text)[0]
+                own, other = reason.pair
                 call = calls[reason.call]
-                calls[reason.call] = Call(call.name, {**call.arguments, name: other})
+                changed = {
+                    name: other if held == own else held for name, held in call.arguments.items()
+                }
+                calls[reason.call] = Call(call.name, changed)
             return HERMES.write(calls)
         return from_rung(rungs)(task, turn, messages)
 
