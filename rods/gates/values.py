@@ -121,15 +121,11 @@ def ungrounded(
     outputs = list[Output]()
     reasons = Reasons()
     for index, call in enumerate(calls):
-        defaults = {
-            param.name: param.default
-            for param in tools[call.name].parameters
-            if param.default is not None
-        }
+        defaults = {param.name: param.default for param in tools[call.name].parameters}
         for name, value in call.arguments.items():
             parts = [leaf for leaf in values_in(value) if not heard.covers(leaf)]
             in_results = all(any(output.has(name, leaf) for output in outputs) for leaf in parts)
-            if not in_results and (name not in defaults or value != defaults[name]):
+            if not in_results and value != defaults.get(name):
                 reasons.append(
                     Reason(
                         f"{call.name}: nobody says or knows {name}={value!r}, and no call "
