@@ -74,7 +74,7 @@ def rehash_tasks(
     file: Path,
     /,
     *,
-    out: Annotated[Path | None, Parameter(name="--out")] = None,
+    out: Path | None = None,
     trust: bool = False,
     as_json: Json = False,
 ) -> int:
