@@ -23,7 +23,8 @@ from tests.json_server import json_server
 
 Policy = Callable[[Sequence[Message]], str]
 ABORTED = {"message": {"role": "assistant", "content": None}, "finish_reason": "abort"}
-# a choice, none, or what it says less the half, or why it is refused; and the name under which it is left out
+# a choice, none, or what it says less the half, or why it is refused;
+# and the name under which it is left out
 NO_ANSWERS: list[tuple[Any, str]] = [
     (ABORTED, "aborted"),
     ({"message": {"content": "I can"}, "finish_reason": "abort"}, "aborted"),
