@@ -289,13 +289,15 @@ class Group:
 
 
 def millionths(reward: Any, low: Any, high: Any) -> int:
-    """How far into its range [`low`, `high`] a reward lies, from 0 to `MILLIONTHS`. Raises
-    ValueError outside it."""
+    """How far into its range [`low`, `high`] a reward lies, from 0 to `MILLIONTHS`. One beyond it
+    by less than counts, as a sum of floats may be, is at the bound. Raises ValueError outside."""
     least, most = (_number(bound, "a bound of the reward's range") for bound in (low, high))
     value = _number(reward, "reward")
-    if not (math.isfinite(most - least) and least <= value <= most and least < most):
-        raise ValueError(f"a reward of {value} lies outside its range [{least}, {most}]")
-    return round((value - least) / (most - least) * MILLIONTHS)
+    if math.isfinite(most - least) and least < most:
+        part = (value - least) / (most - least) * MILLIONTHS
+        if -0.5 <= part <= MILLIONTHS + 0.5:
+            return round(part)
+    raise ValueError(f"a reward of {value} lies outside its range [{least}, {most}]")
 
 
 def _check_value(rollout: Rollout, low: float, high: float) -> None:

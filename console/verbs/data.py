@@ -71,12 +71,7 @@ def check_tasks(
 
 
 def rehash_tasks(
-    file: Path,
-    /,
-    *,
-    out: Annotated[Path | None, Parameter(name="--out")] = None,
-    trust: bool = False,
-    as_json: Json = False,
+    file: Path, /, *, out: Path | None = None, trust: bool = False, as_json: Json = False
 ) -> int:
     """Write the hash of the installed environment into tasks, after a tool or its description has
     changed, and their ids anew. Every ground truth is replayed first: a line where one no longer

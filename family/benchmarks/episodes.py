@@ -15,6 +15,7 @@ Replies with native tool calls are kept as text, as the server sent them (rods.d
 """
 
 import asyncio
+import re
 from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
 RANDOM_SEED = 0  # of all draws; a task's samples are keyed by their number
 RENDERING_SECONDS = 30.0  # for a server's answer
 SPENT = "the budget is spent"
+# what endpoints say that filter prompts, and refuse the request for it
+FILTERED = re.compile(r"(?i)content.(?:filter|management|policy)|safety system|usage polic")
 USER_TRIES = 4  # at a text of a user's that is not empty
 ASIDE = "<think>\nOne after the other.\n</think>\n\n"
 Slot = tuple[AnyTask, int]  # a task and the number of its sample
@@ -298,6 +301,8 @@ class EndpointReplies:
             completion = await self._completion(need)
         except (BudgetSpent, InfrastructureError) as error:
             self.trouble = SPENT if isinstance(error, BudgetSpent) else str(error)
+            if isinstance(error, RequestRefused) and FILTERED.search(self.trouble):
+                self.trouble = "filtered"
             return Reply("", "infrastructure")
         if completion.finish in NO_ANSWER:
             self.trouble = completion.finish

@@ -225,10 +225,10 @@ def lost(folder: Path) -> Counter[str]:
     return Counter(end for end in ends.values() if end in NO_ANSWER)
 
 
-def complete(done: int, lost: int, expected: int) -> bool:
-    """Whether `done` episodes and those that are `lost`, at most LOST_SHARE of all, are the
+def complete(done: int, lost: int, expected: int, share: float = LOST_SHARE) -> bool:
+    """Whether `done` episodes and those that are `lost`, at most a `share` of all, are the
     evaluation of `expected`."""
-    return done + lost == expected and lost <= LOST_SHARE * expected
+    return done + lost == expected and lost <= share * expected
 
 
 def described(folder: Path) -> Card | None:

@@ -117,7 +117,7 @@ def evaluate(folder: Path, options: Options) -> int:
         session = _Session(folder, source, maker, benchmark, tasks, lambda: request.asked)
         with closing(session.journal):
             session.run(options)
-        return session.code()
+        return session.code(options.lost_share)
 
 
 def _benchmark(options: Options, operation: Operation) -> Benchmark:
@@ -238,13 +238,13 @@ class _Session:
             self._describe(cards.template_hash(engine.chat.tokenizer.chat_template))
             episodes.play_batches(engine, self.maker, left, in_flight, self._done, self.asked)
 
-    def code(self) -> int:
+    def code(self, share: float) -> int:
         """The exit code of this start; says what is left out and why on standard error."""
         done = len(self.journal.done)
         left = self.expected - done
         for reason, count in self.stopped.most_common(5):
             complain("rods-eval", f"{count} episodes left out: {reason}")
-        if complete(done, lost(self.folder).total(), self.expected):
+        if complete(done, lost(self.folder).total(), self.expected, share):
             return EXIT_OK
         if self.source.recorded:
             complain("rods-eval", f"the recorded outputs lack {left} of {self.expected} episodes")

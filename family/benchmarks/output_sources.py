@@ -19,6 +19,7 @@ from rods.family.benchmarks.benchmarks import named, packaged
 from rods.family.benchmarks.contract import Benchmark, Need, Packaged, kinds
 from rods.family.benchmarks.folder import (
     COLDEST,
+    LOST_SHARE,
     Documents,
     Form,
     Part,
@@ -100,6 +101,7 @@ class Options:
         precision: local weights; default: the run's
         threads: torch threads of local weights; default: the run's
         patience: seconds to wait for an endpoint that is gone or fails
+        lost_share: of the episodes: so many may end with a completion that is none
         budget_tokens: prompt and answer tokens in all; 0: no limit
         budget_requests: requests in all; 0: no limit
     """
@@ -148,6 +150,7 @@ class Options:
     precision: Annotated[Precision | None, _limit] = None
     threads: Annotated[int | None, _limit] = None
     patience: Annotated[float, _limit] = 600.0
+    lost_share: Annotated[float, _limit] = LOST_SHARE
     budget_tokens: Annotated[int, _limit] = 0
     budget_requests: Annotated[int, _limit] = 0
 

@@ -4,10 +4,9 @@ with the reason, so that nothing is lost and none ends the others."""
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import orjson
-from cyclopts import Parameter
 
 from rods.canonical import JsonMapping, JsonObject
 from rods.commands import Json
@@ -33,7 +32,7 @@ def import_chats(
     /,
     *,
     world: Name,
-    out: Annotated[Path | None, Parameter(name="--out")] = None,
+    out: Path | None = None,
     rejects: Path | None = None,
     state: Path | None = None,
     anonymous: bool = False,

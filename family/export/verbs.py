@@ -154,7 +154,7 @@ class _Tables:
         for step in RunState(self.run, strict=True).steps():
             for record in step.records:
                 with believed((record,)):
-                    rewards = [rollout["reward"] for rollout in record["rollouts"]]
+                    rewards = (rollout["reward"] for rollout in record["rollouts"])
                     valid = [reward for reward in rewards if reward is not None]
                 yield {
                     **only(record, ("attempt", "step", "stage", "task", "role")),

@@ -112,9 +112,10 @@ class Schedule(AbstractContextManager["Schedule"]):
                 self.history.add(old)
             if from_step is not None:
                 from_step = _integer(from_step, "from_step")
-            if from_step and from_step not in self.history.rewarded:
-                what = f"step {from_step} has no rewards on record"
-                raise self._refused(what, "go back to one that has")
+                # rewards of an earlier one may have been lost
+                if not 0 <= from_step <= self.step:
+                    what = f"step {from_step} has no rewards on record"
+                    raise self._refused(what, f"go back to one from 0 to {self.step}")
             self._log = LogWriter(folder / LOG)
             if not before:
                 self._append(header)

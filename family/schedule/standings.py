@@ -170,9 +170,9 @@ class Standings:
     def _stuck(self, groups: Sequence[Seen]) -> bool:
         """Whether the later half of a task's groups is better than the earlier one by clearly less
         than what other tasks gain in as many groups."""
-        if not 0 < self.rules.stuck_groups <= len(groups):
-            return False
         half = len(groups) // 2
+        if not half or not 0 < self.rules.stuck_groups <= len(groups):
+            return False
         early = sum(seen.mean for seen in groups[:half]) / half / MILLION
         late = sum(seen.mean for seen in groups[-half:]) / half / MILLION
         rollouts = half * min(seen.valid for seen in groups)

@@ -62,8 +62,9 @@ def evaluated(
     options: Sequence[str],
 ) -> Rung:
     """The rungs of a policy that the options of `rods eval run` name, each in a folder of its own
-    below `folder`. The tasks of a rung are written once: later starts go on with them. A rung
-    raises as `traces_of` does."""
+    below `folder`. The tasks of a rung are written once: later starts go on with them, and play
+    others in the folder `later`. A completion that is none is a lost rollout. A rung raises as
+    `traces_of` does."""
 
     def told(task: Task, rung: int) -> Task:
         results = executed[task.id].results
@@ -85,22 +86,22 @@ def evaluated(
             what = "holds other tasks than those that are triaged now"
             raise RefusedError(what, where=file, remedy="name a new folder by --out")
         # the likeliest rollout again and again would tell nothing
-        given = "--samples", str(samples), "--temperature", "1", *options
+        given = "--samples", str(samples), "--temperature", "1", "--lost-share", "1", *options
         episodes, _ = traces_of(file, given)
-        traces = {
-            name: [trace for trace in episodes.get(name, ()) if trace.end not in INVALID_ENDS]
-            for name in originals.keys() & written
-        }
-        return {
-            task.id: Played(
+        # an endpoint may answer now what it did not when lower rungs were played
+        later = [task for name, task in originals.items() if name not in written]
+        beside = evaluated(folder / "later", players, executed, samples, options)
+        played = dict(beside(rung, later)) if later else {}
+        for name in originals.keys() & written:
+            task = originals[name]
+            valid = [trace for trace in episodes.get(name, ()) if trace.end not in INVALID_ENDS]
+            played[task.id] = Played(
                 samples,
-                len(valid := traces[name]),
+                len(valid),
                 sum(trace.binary for trace in valid),
                 sum(in_words(task, trace) for trace in valid),
                 sum(otherwise(players, task, executed[task.id], trace) for trace in valid),
             )
-            for name, task in originals.items()
-            if name in traces
-        }
+        return played
 
     return play

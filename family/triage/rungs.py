@@ -56,16 +56,10 @@ def hints(tools: Tools, task: Task, results: Results, rung: int) -> list[str]:
                 for name, flow in flows[turn][index].items()
             }
             lines.append(_call(call, rung, sources))
-        if not calls:
-            told = words["none"]
-        elif rung == 1:
-            told = words["first"].format(tool=calls[0].name)
-        elif rung == 2:
-            told = words["order"].format(tools=", ".join(call.name for call in calls))
-        else:
-            separator = "\n" if rung == LAST else "; "
-            form = words[("origins", "values", "calls")[rung - 3]]
-            told = form.format(calls=separator.join(lines))
+        names = [call.name for call in calls]
+        told = words["forms"][rung if calls else 0].format(
+            names=names, tools=", ".join(names), calls=("\n" if rung == LAST else "; ").join(lines)
+        )
         texts.append(words["place"].format(ordinal=_ordinal(turn).capitalize(), told=told))
     return texts
 

@@ -30,7 +30,7 @@ def triage(
     source: str,
     /,
     *policy: Annotated[str, Parameter(allow_leading_hyphen=True)],
-    out: Annotated[Path | None, Parameter(name="--out")] = None,
+    out: Path | None = None,
     samples: NonNegativeInt = 4,
     skill: float | None = None,
     task: str = "",

@@ -66,13 +66,14 @@ def shows(
     tools: Sequence[Tool],
     name: str,
     value: Any,
+    more: Iterable[tuple[str, Any]] = (),
 ) -> bool:
     """Whether one of `tools` shows `value` (wanted for an argument called `name`) in the world
-    after `calls`, when it is called with what was said in `texts`, called and shown until then.
-    False where worlds cannot be forked."""
+    after `calls`, when it is called with what was said in `texts`, called and shown until then, or
+    with `more` values. False where worlds cannot be forked."""
     return environment.features.fork and any(
         Output((0, 0), tried.call, tried.result).has(name, value)
-        for tried in tried_after(environment, state, calls, texts, tools)
+        for tried in tried_after(environment, state, calls, texts, tools, more)
     )
 
 

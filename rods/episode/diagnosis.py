@@ -144,7 +144,7 @@ class _Played:
                 yield self._done(place, partial(_named, step.text))
             for call, result in zip(step.calls, step.results, strict=True):
                 if result.error in NOT_THERE:
-                    yield self._done(place, partial(_alike, _values(call)))
+                    yield self._done(place, partial(_alike, keys_in(call.arguments)))
                 place += 1
 
     def _done(self, place: int, meant: Callable[[Call], bool]) -> bool:
@@ -184,8 +184,10 @@ class _Played:
         """Whether the call was refused in place of a lacking one (of its tool, or with a value of
         it), for good."""
         (call, result) = self.calls[place]
-        values = _values(self.calls[place][0])
-        due = any(other.name == call.name or values & _values(other) for other in self.lacking)
+        values = keys_in(call.arguments)
+        due = any(
+            other.name == call.name or values & keys_in(other.arguments) for other in self.lacking
+        )
         if not due or place in self.ran or result.error in NOT_THERE:
             return False
         # what is due in a later turn, and is not lacking here, makes nothing good
@@ -338,12 +340,8 @@ def _checkers(environment: Environment) -> Mapping[str, Mapping[str, Checker]]:
     }
 
 
-def _values(call: Call) -> set[Any]:
-    return keys_in(call.arguments)
-
-
 def _alike(values: set[Any], call: Call) -> bool:
-    return bool(values) and values == _values(call)
+    return bool(values) and values == keys_in(call.arguments)
 
 
 def _named(text: str, call: Call) -> bool:

@@ -8,16 +8,16 @@ import itertools
 import re
 
 from rods.analysis.containment import Text, key_of, keys_in, stems, values_in
-from rods.analysis.flows import Output
-from rods.analysis.plausible_calls import tried_after, visible, world_before
+from rods.analysis.plausible_calls import shows, visible
 from rods.environments.base import Environment, Results
 from rods.faults import Reason, Reasons
 from rods.tasks import Task, asked
 
 # a symbol or a currency, what has no letter, a date or a time
 KNOWN = re.compile(r"[A-Z]{2,5}|\W*|\d{1,4}[-/:.]\d{1,2}(?:[-/:.T ].*)?")
+GROUPED = re.compile(r"(?<=\d)[.,'’ ](?=\d{3}(?!\d))")  # thousands, in any language
 PUNCTUATION = re.compile(r"[\W_]+")
-PARTS = re.compile(r"[A-Za-z]+|\d+")
+PARTS = re.compile(r"[^\W\d_]+|\d+")
 NAMES = re.compile(r"\b[A-Z]\w+")
 # a number is computed, or is all that there is
 COMPUTES = re.compile(
@@ -25,7 +25,14 @@ COMPUTES = re.compile(
     r"|min\w*|max\w*|suffic\w*|full\w*|fill\w*|fuel|entire\w*|times|equal\w*|half|multipl\w*"
     r"|divid\w*|calculat\w*|comput\w*|later|earlier|sooner|fewer|longer|shorter|high(?:er|est)"
     r"|low(?:er|est)|twice|doubled?|triple|remain\w*|difference|(?:more|less|further) than"
-    r"|all (?:of|the|my))\b"
+    r"|all (?:of|the|my)|quarters?|thirds?|an hour|a (?:day|week|month|year)|(?:sum|total) of"
+    r"|(?:al|all )together|as (?:many|much)|how many)\b"
+)
+# a text is made from another, or in another language
+COMPOSED = re.compile(
+    r"\b(?:translat\w*|initials?|acronym|abbreviat\w*|rhym\w*|revers\w*|backwards?"
+    r"|in (?:english|french|german|spanish|italian|portuguese|dutch|polish|russian|ukrainian"
+    r"|turkish|arabic|hindi|chinese|mandarin|japanese|korean|latin))\b"
 )
 
 
@@ -39,11 +46,10 @@ def unknowable(environment: Environment, task: Task, results: Results, unsaid: R
 
 
 def _derived(environment: Environment, task: Task, results: Results, reason: Reason) -> bool:
-    """Whether a reader comes by himself to the value that a reason of `grounding` names."""
-    turn = reason.turn
-    index = reason.call
-    assert turn is not None and index is not None
-    call = task.calls[turn][index]
+    """Whether a reader comes by himself to the value that a reason of `grounding` names: a number
+    by a sum, a difference, a product, a part or a percentage of one that is asked with."""
+    turn = reason.turn or 0
+    index = reason.call or 0
     before = [*itertools.chain(*task.calls[:turn]), *task.calls[turn][:index]]
     seen = [*itertools.chain(*results[:turn]), *results[turn][:index]]
     heard = Text.of(
@@ -57,39 +63,49 @@ def _derived(environment: Environment, task: Task, results: Results, reason: Rea
             for parameter in tool.parameters
         )
     )
-    computed = COMPUTES.search(Text.of(f"{task.system} {asked(task, turn)}").folded)
-    # of what the world began with a tool may show, or have shown, more than was tried
-    held = keys_in(world_before(environment, task, 0).snapshot(), keys=True)
-    names = [("", word) for word in NAMES.findall(task.script[turn])]
+    request = Text.of(f"{task.system} {asked(task, turn)}")
 
     def follows(name: str, leaf: object) -> bool:
         if isinstance(leaf, int | float):
-            return bool(computed) or leaf % 1 != 0 or heard.covers(leaf) or heard.converts(leaf)
-        return (
-            _told(str(leaf), heard, documents)
-            or key_of(leaf) in held
-            or any(
-                Output((turn, index), tried.call, tried.result).has(name, leaf)
-                for tried in tried_after(environment, task.state, before, (), offered, names)
+            return any(
+                (
+                    COMPUTES.search(request.folded),
+                    leaf % 1,
+                    heard.covers(leaf),
+                    heard.converts(leaf),
+                    re.search(rf"\b{leaf}\b", GROUPED.sub("", heard.folded), re.ASCII),
+                    *(
+                        leaf in (a + b, a - b, b - a, a * b, a * b / 100) or leaf * a == b != 0
+                        for a, b in itertools.product(request.numbers, heard.numbers)
+                    ),
+                )
             )
+        text = str(leaf)
+        return any(
+            (
+                KNOWN.fullmatch(text),
+                COMPOSED.search(request.folded),
+                documents.contains_exact(text),
+                PUNCTUATION.sub("", text).casefold() in PUNCTUATION.sub("", heard.folded),
+                not set(stems(text)).isdisjoint(stems(heard.folded)),
+                all(map(heard.contains_any_form, PARTS.findall(text))),
+                # of what the world began with a tool may show, or have shown, more than was tried
+                key_of(leaf) in keys_in(environment.reset(task.state).snapshot(), keys=True),
+            )
+        ) or shows(
+            environment,
+            task.state,
+            before,
+            (),
+            offered,
+            name,
+            leaf,
+            (("", word) for word in NAMES.findall(task.script[turn])),
         )
 
     return all(
         follows(name, leaf)
-        for name, value in call.arguments.items()
+        for name, value in task.calls[turn][index].arguments.items()
         if f" {name}={value!r}," in reason.text
         for leaf in values_in(value)
-    )
-
-
-def _told(text: str, heard: Text, documents: Text) -> bool:
-    """Whether `text` is known anyway, is listed, has a word of what was said or shown, or is put
-    together from it."""
-    parts = PARTS.findall(text)
-    return (
-        KNOWN.fullmatch(text) is not None
-        or documents.contains_exact(text)
-        or PUNCTUATION.sub("", text).casefold() in PUNCTUATION.sub("", heard.folded)
-        or not set(stems(text)).isdisjoint(stems(heard.folded))
-        or (len(parts) > 1 and all(map(heard.contains_any_form, parts)))
     )

@@ -121,17 +121,13 @@ def ungrounded(
     outputs = list[Output]()
     reasons = Reasons()
     for index, call in enumerate(calls):
-        defaults = {
-            param.name: param.default
-            for param in tools[call.name].parameters
-            if param.default is not None
-        }
+        defaults = {param.name: param.default for param in tools[call.name].parameters}
         for name, value in call.arguments.items():
             known = all(
                 heard.covers(leaf) or any(output.has(name, leaf) for output in outputs)
                 for leaf in values_in(value)
             )
-            if not known and (name, value) not in defaults.items():
+            if not known and value != defaults.get(name):
                 reasons.append(
                     Reason(
                         f"{call.name}: nobody says or knows {name}={value!r}, and no call "

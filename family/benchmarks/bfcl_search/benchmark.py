@@ -52,13 +52,17 @@ class WebSearch(Questions):
 
     @cached_property
     def by_id(self) -> dict[str, Task]:
-        tasks: dict[str, Task] = {}
         entries = wheel.read_json_lines(wheel.path(), "data/BFCL_v4_web_search.json")
         allowed = right_answers("web_search")
-        for kind in self.kinds:
-            for entry in entries:
-                name = entry["id"].replace("web_search", kind)
-                script = [message["content"] for turn in entry["question"] for message in turn]
-                right = allowed[entry["id"]]
-                tasks[name] = item(self.tools, name, script, self.data, kind=kind, answers=right)
-        return tasks
+        return {
+            (name := entry["id"].replace("web_search", kind)): item(
+                self.tools,
+                name,
+                [message["content"] for turn in entry["question"] for message in turn],
+                self.data,
+                kind=kind,
+                answers=allowed[entry["id"]],
+            )
+            for kind in self.kinds
+            for entry in entries
+        }

@@ -23,7 +23,8 @@ from tests.json_server import json_server
 
 Policy = Callable[[Sequence[Message]], str]
 ABORTED = {"message": {"role": "assistant", "content": None}, "finish_reason": "abort"}
-# a choice, none, or what it says less the half; and the name under which it is left out
+# a choice, none, or what it says less the half, or why it is refused;
+# and the name under which it is left out
 NO_ANSWERS: list[tuple[Any, str]] = [
     (ABORTED, "aborted"),
     ({"message": {"content": "I can"}, "finish_reason": "abort"}, "aborted"),
@@ -34,19 +35,22 @@ NO_ANSWERS: list[tuple[Any, str]] = [
     ({"message": {"content": None, "reasoning_content": "Hm."}, "finish_reason": "stop"}, "empty"),
     ({"message": {"content": "", "reasoning": "Hm."}, "finish_reason": "tool_calls"}, "empty"),
     ({"message": {"content": "I can"}, "finish_reason": None}, "other"),
+    ("The prompt triggers our content management policy.", "filtered"),
 ]
 
 
 @contextmanager
 def answering(policy: Policy, none: Any = None, broken: Sequence[Task] = ()) -> Iterator[str]:
     """A server that answers as `policy`, but the first request of each episode of the tasks
-    `broken` with the choice `none` (None: with no choice)."""
+    `broken` with the choice `none` (None: with no choice; a text: refused with it)."""
     begins = {task.script[0] for task in broken}
 
     def answer(path: str, body: Any) -> tuple[int, Any]:
         if not path.endswith("/chat/completions"):
             return 404, {"error": "no such address"}
         asked = [Message(one["role"], one["content"]) for one in body["messages"]]
+        if asked[-1].content in begins and isinstance(none, str):
+            return 400, {"error": {"message": none}}
         if asked[-1].content in begins:
             return 200, {"choices": [] if none is None else [none]}
         message = {"role": "assistant", "content": policy(asked)}

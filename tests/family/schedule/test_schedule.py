@@ -146,6 +146,21 @@ def test_a_trainer_that_goes_back_draws_the_same_again(
     open_schedule(tmp_path / "s", prompts, FEW).close()  # and what was refused holds nothing
 
 
+def test_a_trainer_goes_back_to_a_step_whose_rewards_were_lost(
+    prompts: Path, tmp_path: Path
+) -> None:
+    with open_schedule(tmp_path / "s", prompts, FEW) as schedule:
+        batches = [schedule.draw(step) for step in (1, 2, 3)]
+        schedule.observe(1, earned(1, batches[0]))
+        schedule.observe(3, earned(3, batches[2]), policy_step=1)
+    with open_schedule(tmp_path / "s", prompts, FEW, from_step=2) as schedule:
+        assert schedule.draw(2) == batches[1]
+        schedule.observe(3, earned(3, schedule.draw(3)))
+    for beyond in (4, -1):
+        with pytest.raises(RefusedError, match="no rewards on record → go back to one from 0 to 3"):
+            open_schedule(tmp_path / "s", prompts, FEW, from_step=beyond)
+
+
 def test_a_step_drawn_ahead_is_on_record_as_it_was(prompts: Path, tmp_path: Path) -> None:
     with open_schedule(tmp_path / "s", prompts, FEW) as schedule:
         first = schedule.draw(1)
@@ -200,6 +215,21 @@ def test_rewards_are_taken_once_and_bad_ones_not_at_all(prompts: Path, tmp_path:
         with pytest.raises(RefusedError, match="other rewards"):
             schedule.observe(1, {name: [0.0, 0.5, None]})
         assert schedule.history.standings.tasks[name].groups[0].valid == 2
+
+
+def test_a_reward_is_beyond_its_range_by_no_rounding_of_floats(
+    prompts: Path, tmp_path: Path
+) -> None:
+    total = np.float32(0)
+    for weight in (0.05, 0.6, 0.15, 0.2):  # of four reward functions that give 1
+        total += np.float32(weight)
+    assert total > 1
+    with open_schedule(tmp_path / "s", prompts, FEW) as schedule:
+        name = schedule.draw(1)[0].id
+        with pytest.raises(UserError, match="outside its range"):
+            schedule.observe(1, {name: [1.000001]})
+        schedule.observe(1, {name: [float(total), 1.0, 1.0, -1e-9]})
+        assert schedule.history.standings.tasks[name].groups[0].mean == 750_000
 
 
 @pytest.mark.parametrize("wrong", ["1", 1.0, [1], np.float64(1)])

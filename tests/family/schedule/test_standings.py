@@ -126,6 +126,13 @@ def test_what_never_gains_is_told_from_what_is_learnt() -> None:
     assert len(stuck - {*range(8)}) <= 3
 
 
+def test_one_group_says_nothing_of_a_gain() -> None:
+    standings, _ = trained(
+        Rules(batch_tasks=8, stuck_groups=1, retire_rollouts=0), lambda *_: 0.5, 20
+    )
+    assert {each.retired for each in standings.tasks.values()} <= {"", "stuck"}
+
+
 def test_on_a_plateau_all_are_seen_anew() -> None:
     rules = Rules(batch_tasks=8, window=20, stuck_groups=0)
     standings, batches = trained(rules, lambda task, _: (0.0, 0.5)[task // 20], 60)

@@ -133,8 +133,9 @@ def test_the_simulated_policy_climbs_until_it_solves(
     assert findings(capsys, file, "--out", tmp_path / "b", "--skill", "0.2") == found
 
 
-def served(tasks: Sequence[Task], answer: Answer, fails_after: int = -1) -> Any:
-    """A server whose policy answers by task, turn and conversation."""
+def served(tasks: Sequence[Task], answer: Answer, fails_after: int = -1, withheld: str = "") -> Any:
+    """A server whose policy answers by task, turn and conversation; but for the task `withheld`,
+    whose answers somebody filters."""
     asked: list[Any] = []
 
     def reply(path: str, body: Any) -> tuple[int, Any]:
@@ -144,7 +145,8 @@ def served(tasks: Sequence[Task], answer: Answer, fails_after: int = -1) -> Any:
         task = max(tasks, key=lambda one: sum(text in said for text in one.script))
         turn = max(place for place, text in enumerate(task.script) if text in said)
         text = "Done." if said[-1] not in task.script else answer(task, turn, messages)
-        choice = {"message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+        finish = "content_filter" if task.id == withheld else "stop"
+        choice = {"message": {"role": "assistant", "content": text}, "finish_reason": finish}
         broken = 0 <= fails_after < len(asked)
         return 500 if broken else 200, {"choices": [choice], "model": body["model"]}
 
@@ -276,6 +278,29 @@ def test_an_endpoint_that_fails_is_nobodys_failure(
         assert rods(other) == EXIT_REFUSED
         write_task_file(plain()[:3], file)
         assert rods(["triage", *told]) == EXIT_REFUSED
+
+
+@pytest.mark.slow
+@pytest.mark.needs("benchmarks")
+def test_a_task_whose_answers_are_withheld_holds_up_no_other_and_is_tried_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = tasks = plain()[:2]
+    file = tmp_path / "tasks.jsonl"
+    write_task_file(tasks, file)
+    answer = from_rung({first.id: 2, second.id: 1})
+    told = str(file), "--samples", "1", "--out", str(tmp_path / "out")
+    with served(tasks, answer, withheld=first.id) as url:
+        found = findings(capsys, *told, *options(url))
+    assert found[first.id]["diagnosis"] == "undecided"
+    assert found[second.id]["rung"] == 1
+    with served(tasks, answer) as url:
+        found = findings(capsys, *told, *options(url))
+        assert [(one["diagnosis"], one["rung"]) for one in found.values()] == [
+            ("teachable", 2),
+            ("teachable", 1),
+        ]
+        assert findings(capsys, *told, *options(url)) == found
 
 
 def test_two_policies_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
