@@ -42,8 +42,6 @@ MILLIONTHS = 1_000_000
 # fields that features add to rollouts (000), each with a check that raises ValueError for what it
 # cannot be
 ROLLOUT_FIELDS: Door[Mapping[str, Callable[[Json], None]]] = Door("rollout_fields")
-
-
 _added_checks = cache(lambda: [*ROLLOUT_FIELDS])  # asked for each rollout
 
 
