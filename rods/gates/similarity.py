@@ -92,12 +92,7 @@ class _Pack:
                 query_owners.append(number)
         return _Pack(
             np.array([id.encode() for id in numbers], np.bytes_),
-            np.frombuffer(keys, np.int64),
-            np.frombuffer(key_owners, np.uint32),
-            np.frombuffer(grams, np.int64),
-            np.frombuffer(gram_queries, np.uint32),
-            np.frombuffer(lengths, np.uint32),
-            np.frombuffer(query_owners, np.uint32),
+            *map(np.asarray, (keys, key_owners, grams, gram_queries, lengths, query_owners)),
         ).in_order()
 
     def in_order(self) -> _Pack:
@@ -121,8 +116,10 @@ class _Pack:
             gram_queries=other.gram_queries + np.uint32(len(self.lengths)),
             query_owners=other.query_owners + np.uint32(len(self.ids)),
         )
-        names = [column.name for column in fields(self)]
-        columns = (np.concatenate([getattr(self, name), getattr(moved, name)]) for name in names)
+        columns = (
+            np.concatenate([getattr(side, column.name) for side in (self, moved)])
+            for column in fields(self)
+        )
         return _Pack(*columns).in_order()
 
     def __contains__(self, id: str) -> bool:
@@ -140,17 +137,19 @@ class _Pack:
 
     def alike(self, own: array[int]) -> list[str]:
         """The tasks with a long query that is near to this one."""
-        hashes = np.frombuffer(own, np.int64)
+        hashes = np.asarray(own)
+        leading = hashes[: len(own) // 2 + 1]  # to every match, like any as many
+        places = self.grams.searchsorted(leading)
+        if not self.grams.size or not (self.grams.take(places, mode="clip") == leading).any():
+            return []
         first = self.grams.searchsorted(hashes)
         last = self.grams.searchsorted(hashes, "right")
-        if not (first < last).any():
-            return []
         asked = sorted(
             (self.gram_queries[begin:end] for begin, end in zip(first, last, strict=True)), key=len
         )
         candidates = np.unique(np.concatenate(asked[: len(own) // 2 + 1]))
         shared = np.zeros(len(candidates), np.int64)
-        for queries in asked if len(candidates) else ():
+        for queries in asked:
             if len(queries):
                 at = np.minimum(queries.searchsorted(candidates), len(queries) - 1)
                 shared += queries[at] == candidates

@@ -1,13 +1,15 @@
 """The index answers exactly as the rule says, and tasks match for no other reason."""
 
+import dataclasses
 import itertools
 import os
 import pickle
 import random
 import subprocess
 import sys
-from typing import Any
+from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 
 from rods.calls import Call
@@ -212,6 +214,27 @@ def test_what_is_sorted_at_once_is_bounded(monkeypatch):
     assert {match.other for match in index.matches(tasks[35])} == {
         each.id for each in tasks if each is not tasks[35]
     }
+
+
+class CountedGrams(np.ndarray):
+    """Notes how many grams each search has asked for."""
+
+    searches: ClassVar[list[int]] = []
+
+    def searchsorted(self, *asked: Any, **how: Any) -> Any:
+        self.searches.append(len(asked[0]))
+        return np.asarray(self).searchsorted(*asked, **how)
+
+
+def test_where_nothing_is_near_half_of_the_grams_say_so(monkeypatch):
+    monkeypatch.setattr(CountedGrams, "searches", [])
+    [held] = SimilarityIndex([task([LONG])])._packs
+    pack = dataclasses.replace(held, grams=held.grams.view(CountedGrams))
+    _, [query] = similarity._keys(task([LONG.replace(" ", "x ")]))
+    assert pack.alike(query) == []
+    assert CountedGrams.searches == [len(query) // 2 + 1]
+    [short] = SimilarityIndex([task(["free to use"])])._packs
+    assert short.alike(query) == []
 
 
 @pytest.mark.slow
