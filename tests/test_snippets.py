@@ -109,7 +109,7 @@ def test_what_is_wrong_is_told(text: str, told: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_an_output_that_no_longer_fits_is_told(scratch: Path) -> None:
-    shown = "zones: 6 too hard, 9 boundary  staged 1\npool 12+4"
+    shown = "zones: 6 boundary, 9 mastered  staged 1\npool 12+4"
     assert not snippets.not_printed(shown, "rods status runs/demo --follow", scratch)
     assert snippets.not_printed(f"{shown}  pools 3", "rods status runs/demo --follow", scratch) == {
         "pools N"

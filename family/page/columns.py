@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rods.errors import UserError
+
 
 class Columns:
     """A table whose rows are only appended, each with the `seq` of its record in front.
@@ -37,7 +39,11 @@ class Columns:
             grown = np.empty(max(end, 2 * len(self._rows)), self._rows.dtype)
             grown[: self._length] = self._rows[: self._length]
             self._rows = grown
-        self._rows[self._length : end] = rows
+        try:
+            self._rows[self._length : end] = rows
+        except OverflowError as error:  # a log may say more
+            remedy = "restore the log"
+            raise UserError(f"a number is beyond any run's: {error}", remedy=remedy) from error
         self._length = end
 
     def values(self, rows: NDArray[Any], *names: str) -> Iterator[Any]:

@@ -16,7 +16,8 @@ import pytest
 from rods.buffers.log.record_bytes import line, record_id
 from rods.console.output import json_bytes
 from rods.console.verbs.verify import checked
-from rods.errors import RodsError
+from rods.errors import RodsError, UserError
+from rods.family.page.columns import Columns
 from rods.family.page.server import Registry
 from rods.family.page.views import VIEWS
 from tests.console.test_misshapen_records import VALUES, ways
@@ -99,3 +100,11 @@ def test_no_leaf_of_another_kind_raises_anything_raw(
             except Exception as error:
                 raise AssertionError(f"{log.name}:{place + 1} {way} {value!r:.60}") from error
             log.write_bytes(before)
+
+
+def test_a_number_that_no_table_of_the_page_holds_is_said() -> None:
+    table = Columns(step="i4")
+    table.append(1, 2**31 - 1)
+    with pytest.raises(UserError, match="beyond any run's"):
+        table.append(2, 2**31)
+    assert table["step"].tolist() == [2**31 - 1]
