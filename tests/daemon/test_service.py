@@ -356,14 +356,20 @@ def test_a_static_pool_is_filled_from_the_boundary_of_the_opening_epoch_and_then
 
 
 def boundary_of(run: Run, steps: int) -> set[str]:
-    """The tasks at the boundary after so many steps."""
-    tracker = Tracker(run.config.zones)
-    tracker.apply(
+    """The tasks at the boundary after so many steps, but for those whose rollouts all earned the
+    same: they are no seeds (`selection.skip_zero_variance`)."""
+    groups = [
         one
         for one in read(run.path / OBSERVATIONS)
         if one["kind"] == "group" and one["step"] <= steps
-    )
-    return {task for task in tracker.tasks if tracker.zone(task) == "boundary"}
+    ]
+    tracker = Tracker(run.config.zones)
+    tracker.apply(groups)
+    earned: dict[str, set[int]] = {}
+    for group in groups:
+        rewards = {one["resolved"] for one in group["rollouts"]}
+        earned[group["task"]] = earned.get(group["task"], set()) | rewards
+    return {task for task in earned if tracker.zone(task) == "boundary" and len(earned[task]) > 1}
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from rods.config import Endpoint
+from rods.episode.drivers import Job
 from rods.episode.goals import SharedGroundTruth
 from rods.episode.rewards import score
 from rods.episode.watchdog import Lanes
@@ -231,11 +232,20 @@ class _Judged:
         return self.inner.verdict(instance, need)
 
 
+def finishing(local: LocalEngine) -> Job:
+    """One whose turns the policy gets through: which one that is hangs on its weights."""
+    return next(
+        job
+        for job in jobs()
+        if local.rollouts([job], random_seed=1, greedy=True)[0].trace.end == "finished"
+    )
+
+
 @pytest.mark.slow
 def test_slow_environments_do_not_hold_up_the_other_episodes() -> None:
     local = engine()
     go = threading.Event()
-    quick = jobs()[4]  # it gets through its first turn
+    quick = finishing(local)
     slow = replace(quick, environment=_Held(quick.environment, go))  # type: ignore[arg-type]
     judged = replace(quick, goal=_Judged(quick.goal, go))
     with served(deepcopy(local.model).eval()) as state:
@@ -256,7 +266,7 @@ def test_a_call_that_never_comes_back_costs_its_rollout_and_not_the_batch(
         return lanes[-1]
 
     monkeypatch.setattr("rods.trainer.engines.served.Lanes", impatient)
-    sound = jobs()[4]
+    sound = finishing(local)
     world = _Held(sound.environment, never)
     hung = replace(sound, environment=world)  # type: ignore[arg-type]
     unjudged = replace(sound, goal=SharedGroundTruth(world, sound.task))  # type: ignore[arg-type]
