@@ -42,18 +42,18 @@ MILLIONTHS = 1_000_000
 # fields that features add to rollouts (000), each with a check that raises ValueError for what it
 # cannot be
 ROLLOUT_FIELDS: Door[Mapping[str, Callable[[Json], None]]] = Door("rollout_fields")
-_added_checks = cache(lambda: [*ROLLOUT_FIELDS])  # asked for each rollout
+# asked for each rollout
+_added_checks = cache(lambda: [item for checks in ROLLOUT_FIELDS for item in checks.items()])
 
 
 def added_fields(record: JsonMapping) -> JsonObject:
     """The fields of a rollout's record that features add. Raises ValueError naming the one at
     fault."""
     fields = {}
-    for checks in _added_checks():
-        for name, check in checks.items():
-            if value := record.get(name):
-                check(value)
-                fields[name] = value
+    for name, check in _added_checks():
+        if value := record.get(name):
+            check(value)
+            fields[name] = value
     return fields
 
 
@@ -135,7 +135,7 @@ class Rollout:
             reward=None if reward is None else _number(reward, "reward"),
             end=end,
             advantage=advantage,
-            labels=_labels(record),
+            labels=_labels(record) if "labels" in record else (),
             added=added_fields(record),
             calling=_count(record, "calling", expected),
             replies=_count(record, "replies"),
@@ -144,9 +144,9 @@ class Rollout:
 
 
 def _labels(record: JsonMapping) -> tuple[Label, ...]:
-    """The labels of a rollout's record; empty where it has none. Raises ValueError for labels that
-    no rollout can have."""
-    labels = record.get("labels", [])
+    """The labels of a rollout's record, which has some. Raises ValueError for labels that no
+    rollout can have."""
+    labels = record["labels"]
     expected = record["expected"]
     if not isinstance(labels, list) or len(labels) > expected:
         raise ValueError(
