@@ -42,7 +42,8 @@ from rods.players import Players
 from rods.worlds.sources import beside, load_tasks
 
 ENOUGH_FILES = 4096
-# seconds for an answer; a server that has just started takes long over the first one
+# seconds for an answer where the configuration names none; a server that has just started takes
+# long over the first one
 LONGEST = 120.0
 # tokens; below, prompts need compact signatures: BFCL's are 21,000 characters long
 ENOUGH_CONTEXT = 16_384
@@ -268,7 +269,9 @@ async def check_endpoint(endpoint: Endpoint, rolls_out: Config | None = None) ->
         limits = {
             "retry_seconds": 0.0,
             "patience_seconds": 0.1,
-            "read_seconds": min(LONGEST, endpoint.read_seconds),
+            "read_seconds": endpoint.read_seconds
+            if "read_seconds" in endpoint.model_fields_set
+            else min(LONGEST, endpoint.read_seconds),
         }
         hurried = endpoint.model_copy(update=limits)
         async with Client([hurried]) as client:

@@ -142,13 +142,15 @@ def ungrounded(
 POINTS = frozenset(
     re.findall(r"\w+", "this these those it its them they their there him his her he she same both")
 )
-# no conjunction or relative pronoun; "does that stock" has neither
+# no conjunction or relative pronoun; "does that stock" and "whoever wrote that" have neither
 THAT = re.compile(
-    r"(?:(?<!s )|(?<=\bis )|(?<=['’]s )|(?<=\bwas )|(?<=\bhas )|(?<=\bdoes ))\bthat\b"
+    r"\bwhoever \w+ that\b"
+    r"|(?:(?<!s )|(?<=\bis )|(?<=['’]s )|(?<=\bwas )|(?<=\bhas )|(?<=\bdoes ))\bthat\b"
     r"(?! (?:an?|the|i|we|you|is|are|was|were|has|have|\w*[^su]s)\b)"
 )
 DEFINITE = frozenset(("the", "my", "our", "your", "all"))
 INDEFINITE = frozenset(("a", "an", "any", "another", "some"))
+ARTICLES = frozenset(("the", "a", "an"))
 POSSESSIVE = ("'s", "’s", "s'", "s’")
 # means what was met last, where "the card" and "the same card" may mean any
 LATELY = re.compile(
@@ -504,14 +506,17 @@ def referents(environment: Environment, task: Task, results: Results) -> Reasons
 def _refers(text: Text, nouns: Set[str], others: Set[str] | None) -> bool | None:
     """Whether the last phrase with one of `nouns` is definite ("the flight", "all her points") or
     not ("a flight"); None where there is none. A pronoun refers too, unless a noun of `others`
-    stands behind it, or before it as something new ("a bike and its …"), or they are None."""
+    stands behind it without an article of its own, or before it as something new ("a bike and its
+    …"), or they are None."""
     words = WORD.findall(THAT.sub("those", text.folded))
     refers = None
     new = False
     for place, word in enumerate(words):
-        behind = set(map(stem, words[place + 1 : place + 1 + NEAR]))
-        named = not behind.isdisjoint(nouns)
         points = word in POINTS
+        behind = set(map(stem, words[place + 1 : place + 1 + NEAR]))
+        if points and ARTICLES.issuperset(words[place + 1 : place + 2]):
+            behind = set[str]()  # "send them the bill": another thing
+        named = not behind.isdisjoint(nouns)
         definite = named and (word in DEFINITE or word.endswith(POSSESSIVE))
         new |= (
             others is not None
