@@ -3,7 +3,8 @@ and peak memory.
 
 Claim: selecting the seeds of a step and recording it take at most 5 and 15 ms however many tasks
 there are; all else grows at most with them. Anchor: a tenth of the tasks. Command: `python -m
-bench.by_tens`; `--tasks 1000000` for so many, a tenth, a hundredth.
+bench.by_tens`; `--tasks 1000000` for so many, a tenth, a hundredth; `--tasks 640 --groups 100000`
+for a long run of few tasks, and one a tenth as long.
 
 Tasks of desk in words of their own, with a hundred ground truths in all, make a run in lockstep.
 Its trainer opens the first epoch and records steps of 32 groups, the daemon selects seeds after
@@ -43,7 +44,7 @@ from rods.daemon.watching import Watch
 from rods.family.page.server import Registry
 from rods.gates.similarity import DuplicateIndex
 from rods.observations import Group, Rollout
-from rods.rules.order import batch
+from rods.rules.order import batch, steps_per_epoch
 from rods.rules.selection import select
 from rods.tasks import Task
 from rods.worlds import desk
@@ -65,15 +66,21 @@ class Taken:
     peak: float  # MB that the process has held at most
 
 
-def measure(quick: bool, tasks: str = "") -> list[Figure]:
+def measure(quick: bool, tasks: str = "", groups: str = "") -> list[Figure]:
     """CPU seconds, MB of resident memory."""
     most = int(tasks) if tasks else 5_000 if quick else 100_000
+    sizes = {f"{count:,} tasks": (count, count // SHARE) for count in (most // 10, most)}
+    if groups:
+        longest = int(groups)
+        sizes = {f"{count:,} groups": (most, count) for count in (longest // 10, longest)}
+    elif not quick:
+        sizes = {f"{most // 100:,} tasks": (most // 100, most // 100 // SHARE)} | sizes
     figures: list[Figure] = []
     before: dict[str, Taken] = {}
-    for count in (most // 10, most) if quick else (most // 100, most // 10, most):
+    for size, (count, recorded) in sizes.items():
         taken = {}
         with tempfile.TemporaryDirectory(dir=RUNS) as folder:
-            for process, one in _all(Path(folder) / "run", count):
+            for process, one in _all(Path(folder) / "run", count, recorded):
                 small = before.get(process)
                 taken[process] = one
                 made = []
@@ -81,7 +88,7 @@ def measure(quick: bool, tasks: str = "") -> list[Figure]:
                     anchor = None if small is None else small.seconds[what]
                     made.append(
                         Figure(
-                            f"{count:,} tasks: {what}",
+                            f"{size}: {what}",
                             seconds,
                             "s",
                             "a tenth",
@@ -90,7 +97,7 @@ def measure(quick: bool, tasks: str = "") -> list[Figure]:
                             False,
                         )
                     )
-                peak = f"{count:,} tasks: peak of {process}"
+                peak = f"{size}: peak of {process}"
                 made.append(
                     Figure(peak, one.peak, "MB", "a tenth", None if small is None else small.peak)
                 )
@@ -100,11 +107,11 @@ def measure(quick: bool, tasks: str = "") -> list[Figure]:
     return figures
 
 
-def _all(path: Path, count: int) -> Iterator[tuple[str, Taken]]:
+def _all(path: Path, count: int, groups: int) -> Iterator[tuple[str, Taken]]:
     """Each process by name, once it has ended."""
-    yield "creation", _apart(_created, path, count)
+    yield "creation", _apart(_created, path, count, groups)
     with get_context("spawn").Pool(1) as pool:
-        pool.apply(_trained, (path, count // SHARE // BATCH))
+        pool.apply(_trained, (path, groups // BATCH))
         yield "daemon", _apart(_selected, path)
         yield "trainer", pool.apply(_merged)
     for name, work in READERS.items():
@@ -147,11 +154,12 @@ def _tasks(count: int) -> Iterator[Task]:
         yield dataclasses.replace(template, script=_own_words(template, str(number)), id="")
 
 
-def _created(path: Path, count: int) -> Taken:
+def _created(path: Path, count: int, groups: int) -> Taken:
     tasks = list(_tasks(count))
     clock = Clock()
     asked = {
-        "sync": "lockstep",
+        # a merge in lockstep waits for the daemon, which starts when all is recorded
+        "sync": "free" if groups > count else "lockstep",
         "training": {"batch_tasks": BATCH},
         "pool": {"max_generated": count},
     }
@@ -171,12 +179,14 @@ def _trained(path: Path, steps: int) -> None:
     slots = log.merge(0, 1).slots
     seconds["the first merge, which builds the index"] = clock.lap()
     rng = keyed_random(0, "bench by tens")
-    for step in range(1, steps + 1):
+    for step in range(steps):
+        epoch, place = divmod(step, steps_per_epoch(len(slots), BATCH))
+        slots = log.merge(epoch, 1).slots if step and not place else slots
         groups = [
             _group(slot.task_id, rng.choices(range(5), k=ROLLOUTS))
-            for slot in batch(slots, BATCH, step - 1)
+            for slot in batch(slots, BATCH, place)
         ]
-        log.write_step(step, 0, groups)
+        log.write_step(step + 1, epoch, groups)
     seconds[RECORDING] = clock.lap() / steps
     TRAINER.append((log, seconds))
 
@@ -191,7 +201,7 @@ def _group(task: str, resolved: list[int]) -> Group:
 def _merged() -> Taken:
     log, seconds = TRAINER.pop()
     clock = Clock()
-    log.merge(1, 1)
+    log.merge(log.state.epoch + 1, 1)
     seconds["the merge of an epoch"] = clock.lap()
     log.close()
     return _taken(seconds)
@@ -281,4 +291,4 @@ READERS: dict[str, Callable[[Path], Taken]] = {
 }
 
 if __name__ == "__main__":
-    run(measure, tasks="the most tasks")
+    run(measure, tasks="the most tasks", groups="the most groups, all of so many tasks")

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from bench.fixtures.llm_stub import Script, Stub
-from rods.config import parse_config
+from rods.config import Endpoint, parse_config
 from rods.console.main import run
+from rods.family.trials import doctor
 from rods.family.trials.doctor import _answers, check_endpoint
 from tests.rods.llm.conftest import endpoint
 from tests.rods.llm.test_deviations import Body, message, served as answering
@@ -75,6 +76,17 @@ async def test_an_answer_is_read_as_the_daemon_reads_it(said: Body, ok: bool | N
     async with answering(lambda body: said) as client:
         found = {finding.name: finding.ok async for finding in _answers(client)}
     assert found == {"answer": True, "structured output": ok}
+
+
+async def test_an_answer_is_awaited_as_long_as_the_configuration_says(
+    stub: Stub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stub.use(Script(latency=0.5))
+    monkeypatch.setattr(doctor, "LONGEST", 0.1)
+    asked = endpoint(stub, read_seconds=60.0)
+    assert (await check_endpoint(asked))[-1].ok
+    usual = Endpoint(model=asked.model, urls=asked.urls)
+    assert (await check_endpoint(usual))[-1].ok is False, "a person waits"
 
 
 async def test_an_endpoint_that_breaks_over_an_answer(stub: Stub) -> None:

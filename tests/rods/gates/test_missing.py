@@ -241,6 +241,16 @@ def test_a_look_up_that_the_turn_itself_asks_for_is_one_of_its_requests(
     assert unfair(load(one.environment.name), one, run(load(one.environment.name), one)) == [sought]
 
 
+def test_a_call_whose_value_the_turn_is_the_first_to_say_was_not_asked_for_before_it() -> None:
+    asked = "Move the picnic to the day that we agreed on at 10, and find the address."
+    calls = (FIND, MOVE, ADDRESS)
+    later = task("miss_param", (asked, "On monday. I mean ada."), calls)
+    assert not any("find_contact" in reason for reason in found(later))
+    earlier = asked.replace("the address", "ada's address")
+    reasons = found(task("miss_param", (earlier, "On monday."), calls))
+    assert any("find_contact" in reason for reason in reasons), reasons
+
+
 @pytest.mark.slow
 def test_no_request_of_forty_blank_turns_can_be_carried_out() -> None:
     """What the texts ask for is read here without the gate: phrases of BFCL's catalogue, and the

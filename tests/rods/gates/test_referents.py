@@ -343,6 +343,20 @@ def test_an_auxiliary_before_that_makes_it_no_relative_pronoun(text: str) -> Non
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "clear"),
+    [
+        ("Send whoever wrote that a new mail.", True),
+        ("Send them the flights.", True),
+        ("Send them flights.", False),
+        ("Say that a new mail comes from Oslo.", False),
+    ],
+)
+def test_a_pronoun_ends_before_the_article_of_another_thing(text: str, clear: bool) -> None:
+    met = Call("read_mail", {"address": "box12"})
+    assert (shown_again(text, "address", "mail box", met) == "") == clear
+
+
 def test_what_is_new_later_and_has_its_own_name_leaves_the_earlier_one_meant() -> None:
     copied = Call("sort", {"file_name": "copy.txt"})
     made = Call("touch", {"file_name": "overview.txt"})
