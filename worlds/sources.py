@@ -75,7 +75,7 @@ def given_tasks(name: str, folder: Path) -> list[AnyTask]:
     declared = registry.having("tasks")
     if name in declared:
         return list(named_function(declared[name], where=f"tasks {name!r}")())
-    if not Path(name).suffix and not (folder / name).exists():
+    if Path(name).stem == name and not (folder / name).exists():
         names = ", ".join([*DESK, *PERSONAS, *declared, "none"])
         raise UserError(
             "no such tasks are installed",

@@ -71,6 +71,16 @@ def failing(task: Task) -> Task:
     return with_calls(task, [*task.calls[:-1], [refused]])
 
 
+@pytest.mark.parametrize(
+    ("name", "said"), [("runs/none", "No such file"), ("none-such", "no such tasks are installed")]
+)
+def test_a_path_is_said_to_be_missing_and_a_name_to_be_unknown(
+    name: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert rods(["triage", name]) == EXIT_USER
+    assert said in capsys.readouterr().err
+
+
 def test_what_is_broken_and_unfair_is_found_without_a_policy(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
