@@ -113,6 +113,7 @@ train = 8
 held_out = 4
 [policy]
 kind = "simulated"
+skill = 0.6
 [rollouts]
 rollouts_per_task = 4
 [training]

@@ -225,7 +225,7 @@ class AbstentionTurn:
         """Whether the turn without calls asks for a call of this turn, rather than this turn
         itself: its text says a value that is the call's alone, and of none of those `stopped`,
         which cannot be made there either ("write what we agreed on into a.txt" asks for no move of
-        it), or means its tool no less and the call has no value that is new in this turn."""
+        it), or means its tool no less and no value is new."""
         call = self.calls[index]
         (asked, now) = self.task.script[self.turn - 1 : self.turn + 1]
         shared = set[Any]().union(*(keys_in(self.calls[at].arguments) for at in stopped))
@@ -238,21 +238,12 @@ class AbstentionTurn:
             Text.of(asked).contains_any_form(value) for value in values
         ):
             return True
-        if any(self._new(*item) for item in leaves(call.arguments)):
-            return False
+        if any("tool shows" in way for way in self._supplied(call)):
+            return False  # one of its values is new in this turn
         self.worded.add(index)
         names = [other.name for other in self.calls]
         book = lexicon(self.environment)
         return book.asks(stems(asked), names)[call.name] >= book.asks(stems(now), names)[call.name]
-
-    def _new(self, name: str, value: Any) -> bool:
-        """Whether the turn is the first to say `value`, which nothing showed before it."""
-        return (
-            not is_small(value)
-            and Text.of(self.task.script[self.turn]).contains_any_form(value)
-            and not any(text.contains_any_form(value) for text in self.before)
-            and not any(output.has(name, value) for output in self.outputs)
-        )
 
     def _output(self, turn: int, index: int) -> Output:
         return Output((turn, index), self.task.calls[turn][index], self.results[turn][index])

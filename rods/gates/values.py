@@ -142,7 +142,7 @@ def ungrounded(
 POINTS = frozenset(
     re.findall(r"\w+", "this these those it its them they their there him his her he she same both")
 )
-# no conjunction or relative pronoun; "does that stock" and "whoever wrote that" have neither
+# no conjunction or relative pronoun; "does that stock" has neither
 THAT = re.compile(
     r"\bwhoever \w+ that\b"
     r"|(?:(?<!s )|(?<=\bis )|(?<=['’]s )|(?<=\bwas )|(?<=\bhas )|(?<=\bdoes ))\bthat\b"
@@ -150,21 +150,18 @@ THAT = re.compile(
 )
 DEFINITE = frozenset(("the", "my", "our", "your", "all"))
 INDEFINITE = frozenset(("a", "an", "any", "another", "some"))
-ARTICLES = frozenset(("the", "a", "an"))
 POSSESSIVE = ("'s", "’s", "s'", "s’")
 # means what was met last, where "the card" and "the same card" may mean any
 LATELY = re.compile(
     r"\b(?:that|th[eo]se|this|it|its|the[my]|their|there|him|his|her|s?he|just|la(?:te)?st|new)\b"
 )
-AMOUNTS = frozenset(("amount", "sum", "total", "much", "mani", "valu", "figur"))  # stems
+AMOUNTS = frozenset(re.findall(r"\w+", "amount sum total much mani valu figur"))  # stems
 PLACES = {"first": 0, "second": 1, "third": 2, "last": -1}
 WORD = re.compile(r"[^\W_]+(?:['’]s?)?")
 PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 # where a sentence ends, and a clause in which something new comes
 SENTENCE = re.compile(r"(?<=[.!?]) |,? (?=(?:and|then|and then) \w+ (?:an?|another) )")
-IDENTIFIES = frozenset(
-    ("id", "ids", "number", "no", "code", "key", "ref", "reference", "token", "index")
-)
+IDENTIFIES = frozenset(re.findall(r"\w+", "id ids number no code key ref reference token index"))
 NUMBERS = frozenset(map(stem, IDENTIFIES)) - {"no"}
 # of arguments that nobody speaks of: whoever has logged in passes them on
 CREDENTIALS = frozenset(("token", "session", "credentials"))
@@ -506,7 +503,7 @@ def referents(environment: Environment, task: Task, results: Results) -> Reasons
 def _refers(text: Text, nouns: Set[str], others: Set[str] | None) -> bool | None:
     """Whether the last phrase with one of `nouns` is definite ("the flight", "all her points") or
     not ("a flight"); None where there is none. A pronoun refers too, unless a noun of `others`
-    stands behind it without an article of its own, or before it as something new ("a bike and its
+    stands behind it without an article, or before it as something new ("a bike and its
     …"), or they are None."""
     words = WORD.findall(THAT.sub("those", text.folded))
     refers = None
@@ -514,8 +511,8 @@ def _refers(text: Text, nouns: Set[str], others: Set[str] | None) -> bool | None
     for place, word in enumerate(words):
         points = word in POINTS
         behind = set(map(stem, words[place + 1 : place + 1 + NEAR]))
-        if points and ARTICLES.issuperset(words[place + 1 : place + 2]):
-            behind = set[str]()  # "send them the bill": another thing
+        if points and not {"the", *INDEFINITE}.isdisjoint(words[place + 1 : place + 2]):
+            behind = set[str]()  # "send them the bill"
         named = not behind.isdisjoint(nouns)
         definite = named and (word in DEFINITE or word.endswith(POSSESSIVE))
         new |= (

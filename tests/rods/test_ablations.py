@@ -48,7 +48,7 @@ MOST = 8
 VALUES: dict[str, Any] = {
     "sync": "lockstep",
     "data": {"tasks": "desk-small", "train": 12, "held_out": 8},
-    "policy": {"kind": "simulated", "skill": 0.4, "growth": 0.02},
+    "policy": {"kind": "simulated", "skill": 0.6, "growth": 0.02},
     "rollouts": {"rollouts_per_task": 8},
     "training": {"batch_tasks": 4, "steps": 200, "checkpoint_steps": 20},
     "selection": {"seeds_per_step": 6, "exclusion_steps": 3},

@@ -163,7 +163,9 @@ def test_two_processes_train_as_one_would_until_they_are_stopped_and_one_goes_on
         for tool, pattern in (
             ("move_event", "no such event"),
             ("invite_guest", "no such event"),
-            ("pay_bill", "x"),
+            ("find_event", "no such event"),
+            ("transfer_money", "same account"),
+            ("pay_bill", "no such bill"),
         ):
             writer.append(
                 approval(
