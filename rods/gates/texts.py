@@ -185,8 +185,9 @@ def undone(task: Task, results: Results) -> Reasons:
             continue
         used = [leaf for call in calls for leaf in values_in(call.arguments, keys=True)]
         values = [value for call in calls for value in call.arguments.values()]
-        lists = [value for value in values if isinstance(value, list)]
-        for pair in chain.from_iterable(permutations(map(str, value), 2) for value in lists):
+        for pair in chain.from_iterable(
+            permutations(map(str, value), 2) for value in values if isinstance(value, list)
+        ):
             joint = "(?:,|,? and) ".join(map(re.escape, pair))
             if any(map(runs_on, pair)) and re.search(joint, asked(task, turn), re.IGNORECASE):
                 reasons.append(Reason(f"where {pair[0]!r} ends is not said", turn))
